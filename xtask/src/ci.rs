@@ -1,4 +1,4 @@
-//! Everything that CI checks, and the tests.
+//! The gates and tests of CI.
 
 mod tools;
 

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-pub(crate) use ::controlplane::tools::{cache, go, say};
+pub(crate) use ::controlplane::tools::{cache_folder, go, say};
 
 /// Returns the root folder of the checkout.
 pub(crate) fn root() -> PathBuf {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::shell::{output, root};
 
-/// What a crate may depend on.
+/// Allowed dependencies of a crate.
 struct Wall {
     name: &'static str,
     /// Crates of the workspace among its normal dependencies, direct or not.
@@ -127,7 +127,7 @@ const EXTERNAL_CRATES: &[ExternalCrate] = &[
     },
 ];
 
-/// What the `clippy.toml` of a pure crate must ban: clocks, maps whose iteration order depends on
+/// The bans that the `clippy.toml` of a pure crate must have: clocks, maps whose iteration order depends on
 /// hashes, the environment, threads, and the ways to files and sockets.
 const PURE_BANS: &[&str] = &[
     "hashbrown::HashMap",

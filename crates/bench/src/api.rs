@@ -44,8 +44,8 @@ const IDLE_TIME: Duration = Duration::from_secs(5);
 /// Time limit of one run of an operation.
 const RUN_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Options of the measurement.
-pub(crate) struct Plan {
+/// Settings of the measurement.
+pub(crate) struct ApiSettings {
     /// Pods to create, patch, bind and delete.
     pub(crate) pods: usize,
     /// Number of rounds; the first one is not counted if there are others.
@@ -127,7 +127,7 @@ struct Run {
 }
 
 /// A server with its clients.
-struct Contender {
+struct ServerUnderTest {
     side: Side,
     requests: ApiClient,
     /// Client for watches, on a connection of its own.
@@ -137,16 +137,16 @@ struct Contender {
     idle: f64,
 }
 
-impl Contender {
+impl ServerUnderTest {
     async fn new(side: Side, kubeconfig: &Path, processes: Vec<ProcessIdentity>) -> Result<Self> {
         let (requests, watches) =
             (ApiClient::connect(kubeconfig).await?, ApiClient::connect(kubeconfig).await?);
-        let mut contender = Self { side, requests, watches, processes, idle: 0.0 };
-        contender.prepare().await?;
-        let before = contender.cpu_seconds()?;
+        let mut server = Self { side, requests, watches, processes, idle: 0.0 };
+        server.prepare().await?;
+        let before = server.cpu_seconds()?;
         tokio::time::sleep(IDLE_TIME).await;
-        contender.idle = (contender.cpu_seconds()? - before) / IDLE_TIME.as_secs_f64();
-        Ok(contender)
+        server.idle = (server.cpu_seconds()? - before) / IDLE_TIME.as_secs_f64();
+        Ok(server)
     }
 
     /// Creates the namespace and the service account of the pods.
@@ -304,9 +304,9 @@ impl Contender {
 const TICK_S: f64 = 0.01;
 
 /// Runs the measurement and prints the results.
-pub(crate) async fn run(plan: &Plan) -> Result<()> {
-    if plan.pods < LISTED {
-        bail!("{} pods are too few: lists have {LISTED}", plan.pods);
+pub(crate) async fn run(settings: &ApiSettings) -> Result<()> {
+    if settings.pods < LISTED {
+        bail!("{} pods are too few: lists have {LISTED}", settings.pods);
     }
     if cfg!(debug_assertions) {
         complain("warning: this is a debug build; its figures say nothing");
@@ -316,37 +316,38 @@ pub(crate) async fn run(plan: &Plan) -> Result<()> {
     let upstream: Vec<ProcessIdentity> =
         running.plane.processes.iter().map(|(_, identity)| identity.clone()).collect();
     let server = tokio::task::spawn_blocking(|| Server::start(false)).await??;
-    let contenders = [
-        Contender::new(Side::KubeApiserver, &running.plane.kubeconfig, upstream).await?,
-        Contender::new(Side::Sandbox, &server.kubeconfig, vec![server.identity.clone()]).await?,
+    let servers = [
+        ServerUnderTest::new(Side::KubeApiserver, &running.plane.kubeconfig, upstream).await?,
+        ServerUnderTest::new(Side::Sandbox, &server.kubeconfig, vec![server.identity.clone()])
+            .await?,
     ];
     let mut runs = Vec::new();
-    for round in 1..=plan.rounds {
+    for round in 1..=settings.rounds {
         for operation in OPERATIONS {
-            for contender in &contenders {
-                let run = contender.run(operation, plan.pods, round, plan.rounds).await;
+            for server in &servers {
+                let run = server.run(operation, settings.pods, round, settings.rounds).await;
                 let run =
-                    run.with_context(|| format!("{:?}: {}", contender.side, operation.name()))?;
+                    run.with_context(|| format!("{:?}: {}", server.side, operation.name()))?;
                 complain(&format!(
                     "round {round} of {}: {}: {:?}: {:.0} per CPU second, {} in {:.1} s",
-                    plan.rounds,
+                    settings.rounds,
                     operation.name(),
                     run.side,
                     run.per_cpu_second,
                     run.count,
                     run.seconds
                 ));
-                if plan.json {
+                if settings.json {
                     say(&(serde_json::to_string(&run)? + "\n"))?;
                 }
                 runs.push(run);
             }
         }
     }
-    drop((contenders, server));
+    drop((servers, server));
     tokio::task::spawn_blocking(move || running.stop()).await??;
     let summaries = summarise(&runs);
-    if plan.json {
+    if settings.json {
         for summary in &summaries {
             say(&(serde_json::to_string(summary)? + "\n"))?;
         }
@@ -354,7 +355,7 @@ pub(crate) async fn run(plan: &Plan) -> Result<()> {
         say(&format!("{}{}\n", table(&summaries), last_line(&summaries)))?;
     }
     let least = summaries.iter().map(|summary| summary.ratio).fold(f64::INFINITY, f64::min);
-    match plan.at_least {
+    match settings.at_least {
         Some(wanted) if least < wanted => bail!("the least ratio is {least:.1}, not {wanted}"),
         _ => Ok(()),
     }

@@ -47,7 +47,7 @@ pub(crate) struct Sample {
 }
 
 /// An engine whose commands succeed at once.
-struct Driver {
+struct EngineHarness {
     engine: Engine,
     now: i64,
     commands: Vec<Command>,
@@ -58,7 +58,7 @@ struct Driver {
     watched: bool,
 }
 
-impl Driver {
+impl EngineHarness {
     fn new(profiles: Vec<Profile>, watched: bool) -> Self {
         Self {
             engine: Engine::new(profiles, Settings::default()),
@@ -195,14 +195,14 @@ struct Measured {
 
 impl Measured {
     fn of(profiles: Vec<Profile>, work: Work, measures: Measures) -> Result<Self> {
-        let mut driver = Driver::new(profiles, true);
-        let (measured, mut leaving) = driver.load(work)?;
+        let mut harness = EngineHarness::new(profiles, true);
+        let (measured, mut leaving) = harness.load(work)?;
         let mut times = Vec::new();
         let mut pods = 0;
         if measures == Measures::AuditParts {
             for _ in 0..AUDITS {
                 let mut part = 0;
-                driver.audit(|taken| {
+                harness.audit(|taken| {
                     match times.get_mut(part) {
                         Some(shortest) => *shortest = taken.min(*shortest),
                         None => times.push(taken),
@@ -216,17 +216,17 @@ impl Measured {
         for pod in measured {
             pods += 1;
             let Some(uid) = leaving.next() else {
-                driver.add(pod);
+                harness.add(pod);
                 at_once += 1;
                 continue;
             };
-            driver.now += BETWEEN_LEAVING;
-            driver.apply(Change::Tick);
-            driver.apply(Change::PodGone { uid });
-            driver.add(pod);
-            driver.run(1, |taken| times.push(taken))?;
+            harness.now += BETWEEN_LEAVING;
+            harness.apply(Change::Tick);
+            harness.apply(Change::PodGone { uid });
+            harness.add(pod);
+            harness.run(1, |taken| times.push(taken))?;
         }
-        driver.run(at_once, |taken| times.push(taken))?;
+        harness.run(at_once, |taken| times.push(taken))?;
         times.shrink_to_fit();
         Ok(Self { pods, times })
     }
@@ -294,21 +294,21 @@ pub(crate) fn work(
     nodes: usize,
     count: usize,
 ) -> Result<()> {
-    let mut driver = Driver::new(profiles, false);
-    let (measured, leaving) = driver.load((family.work)(nodes))?;
+    let mut harness = EngineHarness::new(profiles, false);
+    let (measured, leaving) = harness.load((family.work)(nodes))?;
     // All pods that leave do so before the first attempt.
-    leaving.for_each(|uid| driver.apply(Change::PodGone { uid }));
+    leaving.for_each(|uid| harness.apply(Change::PodGone { uid }));
     let mut pods = 0;
     for pod in measured {
-        driver.add(pod);
+        harness.add(pod);
         pods += 1;
     }
     if count > pods {
         bail!("{} has {pods} measured pods with {nodes} nodes", family.name);
     }
-    driver.run(count, |_| {})?;
+    harness.run(count, |_| {})?;
     // Dropping the engine would cost instructions that depend on the count.
-    std::mem::forget(driver);
+    std::mem::forget(harness);
     Ok(())
 }
 
@@ -322,32 +322,32 @@ pub(crate) fn footprint(
     nodes: usize,
 ) -> Result<Footprint> {
     let work = (family.work)(nodes);
-    let mut driver = Driver::new(profiles, false);
+    let mut harness = EngineHarness::new(profiles, false);
     let mut growth = Growth::begin()?;
     for node in work.nodes {
-        driver.apply(Change::Node(node.into()));
+        harness.apply(Change::Node(node.into()));
     }
     let by_nodes = growth.step()?;
     for object in work.objects {
-        driver.apply(object);
+        harness.apply(object);
     }
     growth.step()?;
     let mut pods = 0;
     for pod in work.initial.chain(work.measured) {
-        driver.add(pod);
-        driver.run(1, |_| {})?;
+        harness.add(pod);
+        harness.run(1, |_| {})?;
         pods += 1;
     }
     let by_family = growth.step()?;
     let work = (family.work)(nodes);
     let places: Vec<Text> = work.nodes.map(|node| node.name).collect();
     growth.step()?;
-    let before = driver.engine.state().pods.count();
+    let before = harness.engine.state().pods.count();
     for (pod, node) in work.initial.chain(work.measured).zip(places.iter().cycle()) {
-        driver.add(twin(pod, node.clone()));
+        harness.add(twin(pod, node.clone()));
     }
     let by_twins = growth.step()?;
-    let twins = driver.engine.state().pods.count() - before;
+    let twins = harness.engine.state().pods.count() - before;
     if twins != pods {
         bail!("{} has {pods} pods and {twins} twins of them", family.name);
     }

@@ -13,8 +13,8 @@ use engine::object::{
 };
 
 use crate::objects::{
-    Affinity, HOSTNAME, ZONE, default_pod, is_in, labels, node, pod, selector, set_requests, term,
-    term_by_namespace_label, with_affinity, with_node_affinity, with_owner, with_spread,
+    AffinityKind, HOSTNAME, ZONE, default_pod, is_in, labels, node, pod, selector, set_requests,
+    term, term_by_namespace_label, with_affinity, with_node_affinity, with_owner, with_spread,
 };
 
 /// Objects created one at a time, so that a workload uses no memory of its own.
@@ -76,16 +76,16 @@ pub(crate) const FAMILIES: &[Family] = &[
     plain("SchedulingPreferredPodAntiAffinity", preferred_anti_affinity),
     plain("MixedSchedulingBasePod", mixed),
     plain("SchedulingRequiredPodAntiAffinityWithNSSelector", |nodes| {
-        by_namespace_label(nodes, Affinity::RequiredAnti, HOSTNAME)
+        by_namespace_label(nodes, AffinityKind::RequiredAnti, HOSTNAME)
     }),
     plain("SchedulingPreferredAntiAffinityWithNSSelector", |nodes| {
-        by_namespace_label(nodes, Affinity::PreferredAnti, HOSTNAME)
+        by_namespace_label(nodes, AffinityKind::PreferredAnti, HOSTNAME)
     }),
     plain("SchedulingRequiredPodAffinityWithNSSelector", |nodes| {
-        by_namespace_label(nodes, Affinity::Required, ZONE)
+        by_namespace_label(nodes, AffinityKind::Required, ZONE)
     }),
     plain("SchedulingPreferredAffinityWithNSSelector", |nodes| {
-        by_namespace_label(nodes, Affinity::Preferred, HOSTNAME)
+        by_namespace_label(nodes, AffinityKind::Preferred, HOSTNAME)
     }),
     plain("TopologySpreading", spreading),
     plain("PreferredTopologySpreading", preferred_spreading),
@@ -182,7 +182,7 @@ fn gated(count: usize) -> Work {
 fn gated_with_affinity(count: usize) -> Work {
     let waiting = many("gated", 2 * count, |name, _| {
         let light = pod("ns", name, 0, 0, &[]);
-        with_affinity(light, Affinity::Required, term("app", "scheduled", ZONE, &["ns"]))
+        with_affinity(light, AffinityKind::Required, term("app", "scheduled", ZONE, &["ns"]))
     });
     let waiting = gated_pods(waiting);
     let make = |name: &str, _| default_pod("ns", name, &[("app", "scheduled")]);
@@ -240,7 +240,7 @@ fn green(name: &str, index: usize) -> Pod {
     let namespace = if index.is_multiple_of(2) { "sched-1" } else { "sched-0" };
     let green = default_pod(namespace, name, &[("color", "green")]);
     let repels = term("color", "green", HOSTNAME, &["sched-0", "sched-1"]);
-    with_affinity(green, Affinity::RequiredAnti, repels)
+    with_affinity(green, AffinityKind::RequiredAnti, repels)
 }
 
 fn anti_affinity(count: usize) -> Work {
@@ -252,42 +252,42 @@ fn matching_anti_affinity(count: usize) -> Work {
     work(nodes(count, 0), many("init", count / 5, green), many("pod", count, make))
 }
 
-fn blue(kind: Affinity, topology_key: &'static str) -> impl Fn(&str, usize) -> Pod {
+fn blue(kind: AffinityKind, topology_key: &'static str) -> impl Fn(&str, usize) -> Pod {
     move |name, _| {
         let blue = default_pod("sched-1", name, &[("color", "blue")]);
         with_affinity(blue, kind, term("color", "blue", topology_key, &["sched-0", "sched-1"]))
     }
 }
 
-fn of_kind(count: usize, zones: usize, kind: Affinity, topology_key: &'static str) -> Work {
+fn of_kind(count: usize, zones: usize, kind: AffinityKind, topology_key: &'static str) -> Work {
     let make = || blue(kind, topology_key);
     work(nodes(count, zones), many("init", count, make()), many("pod", count, make()))
 }
 
 fn affinity(count: usize) -> Work {
-    of_kind(count, 1, Affinity::Required, ZONE)
+    of_kind(count, 1, AffinityKind::Required, ZONE)
 }
 
 fn preferred_affinity(count: usize) -> Work {
-    of_kind(count, 0, Affinity::Preferred, HOSTNAME)
+    of_kind(count, 0, AffinityKind::Preferred, HOSTNAME)
 }
 
 fn preferred_anti_affinity(count: usize) -> Work {
-    of_kind(count, 0, Affinity::PreferredAnti, HOSTNAME)
+    of_kind(count, 0, AffinityKind::PreferredAnti, HOSTNAME)
 }
 
 fn mixed(count: usize) -> Work {
     let each = count * 2 / 5;
     let make = |name: &str, _: usize| default_pod("sched-0", name, &[]);
     let initial = many("plain", each, make)
-        .chain(many("affine", each, blue(Affinity::Required, ZONE)))
+        .chain(many("affine", each, blue(AffinityKind::Required, ZONE)))
         .chain(many("anti", each, green))
-        .chain(many("prefers", each, blue(Affinity::Preferred, HOSTNAME)))
-        .chain(many("avoids", each, blue(Affinity::PreferredAnti, HOSTNAME)));
+        .chain(many("prefers", each, blue(AffinityKind::Preferred, HOSTNAME)))
+        .chain(many("avoids", each, blue(AffinityKind::PreferredAnti, HOSTNAME)));
     work(nodes(count, 1), Box::new(initial), many("pod", count, make))
 }
 
-fn by_namespace_label(count: usize, kind: Affinity, topology_key: &'static str) -> Work {
+fn by_namespace_label(count: usize, kind: AffinityKind, topology_key: &'static str) -> Work {
     let namespaces = 100.min(count);
     let objects = (0..namespaces).map(|index| {
         let name = format!("team-{index}").into();
@@ -422,7 +422,9 @@ fn burst_all_different(count: usize) -> Work {
         let mut pod = default_pod("ns", name, &[("app", &*app), ("tier", "web")]);
         set_requests(&mut pod, 50 + (index % 977) as i64, (50 << 20) + index as i64);
         match index % 4 {
-            0 => with_affinity(pod, Affinity::RequiredAnti, term("app", &app, HOSTNAME, &["ns"])),
+            0 => {
+                with_affinity(pod, AffinityKind::RequiredAnti, term("app", &app, HOSTNAME, &["ns"]))
+            }
             1 => with_spread(pod, ZONE, 1, WhenUnsatisfiable::ScheduleAnyway, ("app", &app), false),
             2 => with_node_affinity(pod, &[is_in(ZONE, &["zone1", "zone2"])], &[]),
             _ => pod,

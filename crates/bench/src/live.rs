@@ -1,18 +1,18 @@
 //! Measures schedulers side by side: each in turn drains the same workload on the same control plane.
 //!
 //! ```text
-//! place ─▶ nodes and pods of a family ─▶ raw binds ─▶ ┌─ create pods, start a contender ─▶ drain ─▶ check ─┐ ─▶ report, plot
+//! cluster ─▶ nodes and pods of a family ─▶ raw binds ─▶ ┌─ create pods, start a contender ─▶ drain ─▶ check ─┐ ─▶ report, plot
 //!                                                     └─ delete ◀─ check ◀─ arrivals ◀─ delete ◀───────────┘
 //! ```
 
+mod cluster;
 pub(super) mod contender;
 mod drain;
 mod manifest;
 pub(super) mod observer;
-mod place;
 mod plot;
 mod report;
-mod stage;
+mod workload;
 
 use std::path::PathBuf;
 
@@ -23,16 +23,16 @@ use controlplane::Cores;
 
 use crate::families::Family;
 use crate::programs;
+use cluster::LiveCluster;
 use contender::{Contender, Contenders};
 use drain::Drain;
-use place::Place;
 use report::{Run, Summary};
-use stage::Stage;
+use workload::LiveWorkload;
 
 pub(crate) use contender::QPS;
 
-/// Options of the measurement.
-pub(crate) struct Plan {
+/// Settings of the measurement.
+pub(crate) struct LiveSettings {
     /// Families, in this order.
     pub(crate) families: Vec<&'static Family>,
     /// Number of nodes.
@@ -58,43 +58,46 @@ pub(crate) struct Plan {
 }
 
 /// Runs the measurement and prints the results. Fails if a placement is wrong.
-pub(crate) async fn run(plan: &Plan) -> Result<()> {
-    let works = plan.families.iter().map(|family| stage::prepare(family, plan.nodes, plan.pods));
+pub(crate) async fn run(settings: &LiveSettings) -> Result<()> {
+    let works = settings
+        .families
+        .iter()
+        .map(|family| workload::prepare(family, settings.nodes, settings.pods));
     let works = works.collect::<Result<Vec<_>>>()?;
     if cfg!(debug_assertions) {
         complain("warning: this is a debug build; its figures say nothing");
     }
-    let place = match &plan.kubeconfig {
-        Some(kubeconfig) => Place::of(kubeconfig).await?,
-        None if plan.sandbox => Place::sandbox().await?,
-        None => Place::start().await?,
+    let cluster = match &settings.kubeconfig {
+        Some(kubeconfig) => LiveCluster::of(kubeconfig).await?,
+        None if settings.sandbox => LiveCluster::sandbox().await?,
+        None => LiveCluster::start().await?,
     };
     let folder = tempfile::Builder::new().prefix("jindou-bench-").tempdir()?;
     let contenders = Contenders {
-        kube: place.bin.join("kube-scheduler"),
-        jindou: programs::jindou(plan.jindou.as_deref())?,
-        kubeconfig: place.scheduler_kubeconfig.clone(),
+        kube: cluster.bin.join("kube-scheduler"),
+        jindou: programs::jindou(settings.jindou.as_deref())?,
+        kubeconfig: cluster.scheduler_kubeconfig.clone(),
         folder: folder.path().to_owned(),
-        cores: plan.cores.as_ref(),
+        cores: settings.cores.as_ref(),
     };
     let (mut runs, mut summaries, mut namespaces) = (Vec::new(), Vec::new(), Vec::new());
-    for work in works {
-        let stage = Stage::set_up(&place, work).await?;
-        let summary = measure(plan, &place, &contenders, &stage, &mut runs).await;
+    for objects in works {
+        let workload = LiveWorkload::set_up(&cluster, objects).await?;
+        let summary = measure(settings, &cluster, &contenders, &workload, &mut runs).await;
         // A control plane that was started here is deleted as a whole.
-        if !place.is_own() || summary.is_ok() {
-            namespaces.extend(stage.clear().await?);
+        if !cluster.is_own() || summary.is_ok() {
+            namespaces.extend(workload.clear().await?);
         }
         summaries.extend(summary?);
     }
-    if !place.is_own() {
-        let requests = ApiClient::connect(&place.kubeconfig).await?;
+    if !cluster.is_own() {
+        let requests = ApiClient::connect(&cluster.kubeconfig).await?;
         for name in namespaces {
             requests.delete(&format!("/api/v1/namespaces/{name}")).await?;
         }
     }
-    place.stop().await?;
-    if !plan.json {
+    cluster.stop().await?;
+    if !settings.json {
         say(&format!("{}\n{}", report::runs_table(&runs), report::summaries_table(&summaries)))?;
     }
     for Summary { family, doubt, .. } in &summaries {
@@ -102,7 +105,7 @@ pub(crate) async fn run(plan: &Plan) -> Result<()> {
             complain(&format!("warning: the figures of {family} are not valid: {doubt}"));
         }
     }
-    if let Some(file) = &plan.plot {
+    if let Some(file) = &settings.plot {
         let drawn = std::fs::write(file, plot::plot(&runs));
         drawn.with_context(|| format!("cannot write {}", file.display()))?;
     }
@@ -114,41 +117,41 @@ pub(crate) async fn run(plan: &Plan) -> Result<()> {
 
 /// Measures one family.
 async fn measure(
-    plan: &Plan,
-    place: &Place,
+    settings: &LiveSettings,
+    cluster: &LiveCluster,
     contenders: &Contenders<'_>,
-    stage: &Stage,
+    workload: &LiveWorkload,
     all: &mut Vec<Run>,
 ) -> Result<Option<Summary>> {
-    let family = stage.family();
-    complain(&format!("{family}: {} nodes, {} pods", plan.nodes, stage.pods()));
-    let raw = stage.raw_binds_per_second().await?;
+    let family = workload.family();
+    complain(&format!("{family}: {} nodes, {} pods", settings.nodes, workload.pods()));
+    let raw = workload.raw_binds_per_second().await?;
     complain(&format!("{family}: the API server takes {raw:.0} binds/s without a scheduler"));
     let mut runs: Vec<Run> = Vec::new();
-    let mut drain = Drain::new(place, contenders, stage, plan.arrival_seconds);
-    for round in 1..=plan.rounds {
+    let mut drain = Drain::new(cluster, contenders, workload, settings.arrival_seconds);
+    for round in 1..=settings.rounds {
         for contender in [Contender::KubeScheduler, Contender::Jindou] {
             let mut run = drain
                 .run(contender)
                 .await
                 .with_context(|| format!("{family}, round {round}, {}", contender.name()))?;
             run.round = round;
-            run.counted = round > 1 || plan.rounds == 1;
+            run.counted = round > 1 || settings.rounds == 1;
             complain(&format!(
                 "{family}: round {round} of {}: {}: {:.3} CPU-s per 1,000 pods, {:.0} pods/s",
-                plan.rounds,
+                settings.rounds,
                 contender.name(),
                 run.cpu_s_per_1000,
                 run.pods_per_second
             ));
-            if plan.json {
+            if settings.json {
                 say(&(serde_json::to_string(&run)? + "\n"))?;
             }
             runs.push(run);
         }
     }
-    let summary = report::summarise(&runs, raw, plan.cores.as_ref().map(Cores::others));
-    if let Some(summary) = summary.as_ref().filter(|_| plan.json) {
+    let summary = report::summarise(&runs, raw, settings.cores.as_ref().map(Cores::others));
+    if let Some(summary) = summary.as_ref().filter(|_| settings.json) {
         say(&(serde_json::to_string(summary)? + "\n"))?;
     }
     all.append(&mut runs);

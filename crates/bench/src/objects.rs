@@ -105,7 +105,7 @@ pub(crate) fn term_by_namespace_label(key: &str, value: &str, topology_key: &str
 
 /// A kind of pod affinity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Affinity {
+pub(crate) enum AffinityKind {
     Required,
     RequiredAnti,
     Preferred,
@@ -113,15 +113,15 @@ pub(crate) enum Affinity {
 }
 
 /// Adds one affinity term to a pod.
-pub(crate) fn with_affinity(mut pod: Pod, kind: Affinity, term: PodTerm) -> Pod {
+pub(crate) fn with_affinity(mut pod: Pod, kind: AffinityKind, term: PodTerm) -> Pod {
     let mut affinity = PodAffinity::default();
     match kind {
-        Affinity::Required => affinity.required = [term].into(),
-        Affinity::RequiredAnti => affinity.required_anti = [term].into(),
-        Affinity::Preferred => affinity.preferred = [(1, term)].into(),
-        Affinity::PreferredAnti => affinity.preferred_anti = [(1, term)].into(),
+        AffinityKind::Required => affinity.required = [term].into(),
+        AffinityKind::RequiredAnti => affinity.required_anti = [term].into(),
+        AffinityKind::Preferred => affinity.preferred = [(1, term)].into(),
+        AffinityKind::PreferredAnti => affinity.preferred_anti = [(1, term)].into(),
     }
-    affinity.has_affinity = matches!(kind, Affinity::Required | Affinity::Preferred);
+    affinity.has_affinity = matches!(kind, AffinityKind::Required | AffinityKind::Preferred);
     affinity.has_anti_affinity = !affinity.has_affinity;
     pod.spec_mut().pod_affinity = affinity;
     pod

@@ -55,8 +55,8 @@ const PRIORITY_CLASS: &str = "bench-preemptor";
 /// Annotation that sets how long a pod takes to terminate on the sandbox's kubelets.
 const STOPS_AFTER: &str = "sandbox.novasphere.dev/stops-after";
 
-/// Options of the measurement.
-pub(crate) struct Plan {
+/// Settings of the measurement.
+pub(crate) struct PreemptSettings {
     /// Number of nodes, each full of victims.
     pub(crate) nodes: usize,
     /// Number of preemptors; each needs one victim.
@@ -103,28 +103,28 @@ struct Outcome {
 }
 
 /// Runs the measurement and prints the results. Fails if Jindou evicted more pods than needed or a placement is wrong.
-pub(crate) async fn run(plan: &Plan) -> Result<()> {
+pub(crate) async fn run(settings: &PreemptSettings) -> Result<()> {
     if cfg!(debug_assertions) {
         complain("warning: this is a debug build; its figures say nothing");
     }
-    let kube = if plan.against {
+    let kube = if settings.against {
         tokio::task::spawn_blocking(controlplane::build_programs).await??.join("kube-scheduler")
     } else {
         PathBuf::new()
     };
     let mut outcomes = Vec::new();
     for contender in [Contender::KubeScheduler, Contender::Jindou] {
-        if contender == Contender::KubeScheduler && !plan.against {
+        if contender == Contender::KubeScheduler && !settings.against {
             continue;
         }
-        let outcome = measure(plan, kube.clone(), contender);
+        let outcome = measure(settings, kube.clone(), contender);
         let outcome = outcome.await.with_context(|| contender.name().to_owned())?;
-        if plan.json {
+        if settings.json {
             say(&(serde_json::to_string(&outcome)? + "\n"))?;
         }
         outcomes.push(outcome);
     }
-    if !plan.json {
+    if !settings.json {
         say(&table(&outcomes))?;
     }
     let of_ours = outcomes.iter().filter(|outcome| outcome.scheduler == Contender::Jindou);
@@ -142,50 +142,54 @@ pub(crate) async fn run(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-async fn measure(plan: &Plan, kube: PathBuf, contender: Contender) -> Result<Outcome> {
+async fn measure(
+    settings: &PreemptSettings,
+    kube: PathBuf,
+    contender: Contender,
+) -> Result<Outcome> {
     let server = tokio::task::spawn_blocking(|| Server::start(true)).await??;
     let requests = ApiClient::connect(&server.kubeconfig).await?;
-    let victims = plan.nodes * VICTIMS_PER_NODE;
+    let victims = settings.nodes * VICTIMS_PER_NODE;
     complain(&format!(
         "{}: making {} nodes full of {victims} pods …",
         contender.name(),
-        plan.nodes
+        settings.nodes
     ));
-    make_cluster(plan, &requests).await?;
+    make_cluster(settings, &requests).await?;
     let observer = Observer::start(ApiClient::connect(&server.kubeconfig).await?).await?;
     let folder = tempfile::Builder::new().prefix("jindou-bench-").tempdir()?;
     let contenders = Contenders {
         kube,
-        jindou: programs::jindou(plan.jindou.as_deref())?,
+        jindou: programs::jindou(settings.jindou.as_deref())?,
         kubeconfig: server.kubeconfig.clone(),
         folder: folder.path().to_owned(),
         cores: None,
     };
     let mut process = contenders.start(contender)?;
-    let mut others = Others { plan, requests: &requests, observer: &observer, made: 0 };
+    let mut others = Others { settings, requests: &requests, observer: &observer, made: 0 };
     // When the first pod is bound, the scheduler has synced its caches.
     others.arrive(1.0, 1).await?;
-    wait_for(&observer, &mut process, 1, plan.terminate).await?;
+    wait_for(&observer, &mut process, 1, settings.terminate).await?;
     observer.take();
 
-    let quiet = (plan.arrivals * QUIET.as_secs_f64()) as usize;
-    let created = others.arrive(plan.arrivals, quiet).await?;
-    wait_for(&observer, &mut process, quiet, plan.terminate).await?;
+    let quiet = (settings.arrivals * QUIET.as_secs_f64()) as usize;
+    let created = others.arrive(settings.arrivals, quiet).await?;
+    wait_for(&observer, &mut process, quiet, settings.terminate).await?;
     let seen = observer.take();
     let quiet_waits = waits(&created, &seen);
 
     let began = Instant::now();
     // For about as long as victims terminate, and at most half of the other pods that fit.
-    let beside = (plan.arrivals * plan.terminate.as_secs_f64()) as usize;
-    let beside = beside.min((plan.nodes * OTHERS_PER_NODE / 2).saturating_sub(quiet + 1));
-    let preemptors = for_each_concurrent(0..plan.preemptors, WORKERS, |number| {
+    let beside = (settings.arrivals * settings.terminate.as_secs_f64()) as usize;
+    let beside = beside.min((settings.nodes * OTHERS_PER_NODE / 2).saturating_sub(quiet + 1));
+    let preemptors = for_each_concurrent(0..settings.preemptors, WORKERS, |number| {
         let requests = &requests;
         async move { requests.create(&pods_path(NAMESPACE), &preemptor(number)).await.map(|_| ()) }
     });
-    let (made, created) = tokio::join!(preemptors, others.arrive(plan.arrivals, beside));
+    let (made, created) = tokio::join!(preemptors, others.arrive(settings.arrivals, beside));
     made?;
     let created = created?;
-    wait_for(&observer, &mut process, plan.preemptors + beside, plan.terminate).await?;
+    wait_for(&observer, &mut process, settings.preemptors + beside, settings.terminate).await?;
     let seen = observer.take();
     let nominated_waits = waits(&created, &seen);
     let last = seen.span.map_or(began, |(_, last)| last);
@@ -202,11 +206,11 @@ async fn measure(plan: &Plan, kube: PathBuf, contender: Contender) -> Result<Out
     let died = victims - with_role("victim");
     Ok(Outcome {
         scheduler: contender,
-        nodes: plan.nodes,
-        preemptors: plan.preemptors,
-        terminate_s: plan.terminate.as_secs_f64(),
+        nodes: settings.nodes,
+        preemptors: settings.preemptors,
+        terminate_s: settings.terminate.as_secs_f64(),
         victims: died,
-        victims_per_needed: died as f64 / plan.preemptors as f64,
+        victims_per_needed: died as f64 / settings.preemptors as f64,
         others_killed: made - with_role("other"),
         seconds: last.saturating_duration_since(began).as_secs_f64(),
         quiet_p50_ms: percentile(&quiet_waits, 0.5),
@@ -219,18 +223,18 @@ async fn measure(plan: &Plan, kube: PathBuf, contender: Contender) -> Result<Out
     })
 }
 
-async fn make_cluster(plan: &Plan, requests: &ApiClient) -> Result<()> {
+async fn make_cluster(settings: &PreemptSettings, requests: &ApiClient) -> Result<()> {
     let class = json!({
         "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
         "metadata": {"name": PRIORITY_CLASS}, "value": 1000,
     });
     requests.create("/apis/scheduling.k8s.io/v1/priorityclasses", &class).await?;
-    for_each_concurrent(0..plan.nodes, WORKERS, |number| async move {
+    for_each_concurrent(0..settings.nodes, WORKERS, |number| async move {
         requests.create("/api/v1/nodes", &node(number)).await.map(|_| ())
     })
     .await?;
-    for_each_concurrent(0..plan.nodes * VICTIMS_PER_NODE, WORKERS, |number| async move {
-        let victim = victim(number, plan.terminate);
+    for_each_concurrent(0..settings.nodes * VICTIMS_PER_NODE, WORKERS, |number| async move {
+        let victim = victim(number, settings.terminate);
         requests.create(&pods_path(NAMESPACE), &victim).await.map(|_| ())
     })
     .await?;
@@ -238,11 +242,11 @@ async fn make_cluster(plan: &Plan, requests: &ApiClient) -> Result<()> {
     loop {
         let running = requests.list("/api/v1/pods").await?;
         let running = running.iter().filter(|pod| pod["status"]["phase"] == "Running").count();
-        if running == plan.nodes * VICTIMS_PER_NODE {
+        if running == settings.nodes * VICTIMS_PER_NODE {
             return Ok(());
         }
         if Instant::now() > deadline {
-            bail!("{running} of {} pods run", plan.nodes * VICTIMS_PER_NODE);
+            bail!("{running} of {} pods run", settings.nodes * VICTIMS_PER_NODE);
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
@@ -250,7 +254,7 @@ async fn make_cluster(plan: &Plan, requests: &ApiClient) -> Result<()> {
 
 /// Creates pods of low priority that fit beside all others.
 struct Others<'a> {
-    plan: &'a Plan,
+    settings: &'a PreemptSettings,
     requests: &'a ApiClient,
     observer: &'a Observer,
     /// Number of pods created.
@@ -260,7 +264,7 @@ struct Others<'a> {
 impl Others<'_> {
     /// Creates pods at a fixed rate. Returns the uid of each and the time at which it was due.
     async fn arrive(&mut self, rate: f64, count: usize) -> Result<Vec<(String, Instant)>> {
-        debug_assert!(self.observer.count() <= self.made + self.plan.preemptors);
+        debug_assert!(self.observer.count() <= self.made + self.settings.preemptors);
         let created = RefCell::new(Vec::with_capacity(count));
         let (began, first) = (Instant::now(), self.made);
         for_each_concurrent(0..count, ARRIVALS_AT_ONCE, |index| {

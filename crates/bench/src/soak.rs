@@ -32,8 +32,8 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// Time limit for the watch to show all changes.
 const WATCH_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Options of the measurement.
-pub(crate) struct Plan {
+/// Settings of the measurement.
+pub(crate) struct SoakSettings {
     /// Pods to create and delete.
     pub(crate) pods: usize,
     /// Pods that exist at once.
@@ -76,7 +76,7 @@ struct Seen {
 }
 
 /// Runs the measurement and prints the result. Fails if memory grew by more than the margin.
-pub(crate) async fn run(plan: &Plan) -> Result<()> {
+pub(crate) async fn run(settings: &SoakSettings) -> Result<()> {
     if cfg!(debug_assertions) {
         complain("warning: this is a debug build; its figures say nothing");
     }
@@ -85,11 +85,11 @@ pub(crate) async fn run(plan: &Plan) -> Result<()> {
     let seen = Arc::new(Seen::default());
     let watching = ApiClient::connect(&server.kubeconfig).await?;
     let watch = tokio::spawn(watch(watching, Arc::clone(&seen)));
-    let done = churn(plan, &server, &requests, &seen).await;
+    let done = churn(settings, &server, &requests, &seen).await;
     watch.abort();
     let outcome = done?;
     let grown = outcome.end_bytes.saturating_sub(outcome.warm_bytes);
-    if plan.json {
+    if settings.json {
         say(&(serde_json::to_string(&outcome)? + "\n"))?;
     } else {
         say(&format!(
@@ -104,15 +104,15 @@ pub(crate) async fn run(plan: &Plan) -> Result<()> {
             mib(outcome.warm_bytes),
             mib(outcome.end_bytes),
             (outcome.end_bytes as f64 - outcome.warm_bytes as f64) / f64::from(1 << 20),
-            mib(plan.margin),
+            mib(settings.margin),
             mib(outcome.pod_bytes),
             mib(outcome.log_bytes),
             outcome.seen,
             outcome.expired,
         ))?;
     }
-    if grown > plan.margin {
-        bail!("memory grew by {}, more than {}", mib(grown), mib(plan.margin));
+    if grown > settings.margin {
+        bail!("memory grew by {}, more than {}", mib(grown), mib(settings.margin));
     }
     Ok(())
 }
@@ -121,27 +121,34 @@ fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
-async fn churn(plan: &Plan, server: &Server, requests: &ApiClient, seen: &Seen) -> Result<Outcome> {
+async fn churn(
+    settings: &SoakSettings,
+    server: &Server,
+    requests: &ApiClient,
+    seen: &Seen,
+) -> Result<Outcome> {
     let path = pods_path(NAMESPACE);
-    let warm_at = ((plan.pods as f64 * WARM_UP_SHARE) as usize).max(plan.alive * WARM_UP_ROUNDS);
-    if warm_at >= plan.pods {
-        bail!("{} pods are too few to tell: more than {warm_at} are needed", plan.pods);
+    let warm_at =
+        ((settings.pods as f64 * WARM_UP_SHARE) as usize).max(settings.alive * WARM_UP_ROUNDS);
+    if warm_at >= settings.pods {
+        bail!("{} pods are too few to tell: more than {warm_at} are needed", settings.pods);
     }
     let (began, mut reported) = (Instant::now(), Instant::now());
     let cpu_before = server.identity.cpu_seconds().context("the sandbox ended")?;
     let mut alive: VecDeque<usize> = VecDeque::new();
     let (mut made, mut warm) = (0, None);
-    while made < plan.pods {
-        let next = made..(made + plan.alive.min(plan.pods - made).min(plan.at_once * 16));
+    while made < settings.pods {
+        let next =
+            made..(made + settings.alive.min(settings.pods - made).min(settings.at_once * 16));
         made = next.end;
-        for_each_concurrent(next.clone(), plan.at_once, |number| {
+        for_each_concurrent(next.clone(), settings.at_once, |number| {
             let path = path.as_str();
             async move { requests.create(path, &pod(number)).await.map(|_| ()) }
         })
         .await?;
         alive.extend(next);
-        let surplus = alive.len().saturating_sub(plan.alive);
-        for_each_concurrent(alive.drain(..surplus), plan.at_once, |number| {
+        let surplus = alive.len().saturating_sub(settings.alive);
+        for_each_concurrent(alive.drain(..surplus), settings.at_once, |number| {
             let path = format!("{path}/{}", name(number));
             async move { requests.delete(&path).await }
         })
@@ -153,7 +160,7 @@ async fn churn(plan: &Plan, server: &Server, requests: &ApiClient, seen: &Seen) 
             reported = Instant::now();
             complain(&format!(
                 "{made} of {} pods, {:.0} a second, resident {}",
-                plan.pods,
+                settings.pods,
                 made as f64 / began.elapsed().as_secs_f64(),
                 mib(server.resident_bytes()?)
             ));
@@ -164,7 +171,7 @@ async fn churn(plan: &Plan, server: &Server, requests: &ApiClient, seen: &Seen) 
     let page = requests.get_text("/metrics").await?;
     let of_pods = [("resource", "pods"), ("group", "")];
     Ok(Outcome {
-        pods: plan.pods,
+        pods: settings.pods,
         alive: alive.len(),
         seconds: began.elapsed().as_secs_f64(),
         cpu_s: server.identity.cpu_seconds().context("the sandbox ended")? - cpu_before,

@@ -30,7 +30,7 @@ pub fn find_go() -> Result<PathBuf> {
 /// Builds the oracle unless the cache has one of the same sources, and returns its path.
 pub(crate) fn build() -> Result<PathBuf> {
     let source = root().join("conformance/oracle");
-    let cache = tools::cache()?;
+    let cache = tools::cache_folder()?;
     std::fs::create_dir_all(&cache).with_context(|| format!("create {}", cache.display()))?;
     let binary = cache.join(format!("oracle-{:016x}", hash_sources(&source)?));
     if binary.exists() {

@@ -10,7 +10,7 @@ use std::process::{Command, ExitStatus};
 use std::time::Instant;
 
 use crate::files::FileError;
-use crate::tools::{NoCacheFolder, cache, go, say};
+use crate::tools::{NoCacheFolder, cache_folder, go, say};
 
 /// A program of the control plane could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -106,7 +106,7 @@ pub fn build_programs() -> Result<PathBuf> {
 fn folder(versions: &Versions) -> Result<PathBuf> {
     let Versions { kubernetes, etcd, kwok } = versions;
     let name = format!("kubernetes-{kubernetes}-etcd-{etcd}-kwok-{kwok}");
-    Ok(cache()?.join("controlplane").join(name).join("bin"))
+    Ok(cache_folder()?.join("controlplane").join(name).join("bin"))
 }
 
 fn is_complete(bin: &Path) -> bool {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}", path.display())]
 pub struct FileError {
-    /// What was tried, as a verb.
+    /// The operation that failed, as a verb.
     action: &'static str,
     path: PathBuf,
     source: io::Error,

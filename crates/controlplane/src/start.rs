@@ -14,7 +14,7 @@ use crate::files::FileError;
 use crate::ports::NoFreePort;
 use crate::process::{self, POLL_INTERVAL, ProcessError, ProcessIdentity};
 use crate::state::{self, ControlPlane, SchedulerChoice, StateError};
-use crate::tools::{NoCacheFolder, cache, say, with_causes};
+use crate::tools::{NoCacheFolder, cache_folder, say, with_causes};
 
 /// A control plane could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +101,7 @@ impl StartOptions {
 
 /// Returns the folder of all control planes that were started by name.
 pub(crate) fn state_folders() -> Result<PathBuf> {
-    Ok(cache()?.join("controlplane/run"))
+    Ok(cache_folder()?.join("controlplane/run"))
 }
 
 /// Returns the folder of a control plane that is started by name.
@@ -114,7 +114,7 @@ pub fn state_folder(name: &str) -> Result<PathBuf> {
 }
 
 /// Result of one attempt of a condition that is waited for.
-type AttemptResult<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+type PollResult<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// A control plane whose processes are children of this one. They end when it is dropped.
 pub struct RunningControlPlane {
@@ -273,7 +273,7 @@ impl RunningControlPlane {
         &mut self,
         program: &str,
         state: &str,
-        attempt: impl Fn(&ControlPlane) -> AttemptResult<T>,
+        attempt: impl Fn(&ControlPlane) -> PollResult<T>,
     ) -> Result<()> {
         let deadline = Instant::now() + START_TIMEOUT;
         loop {

@@ -11,7 +11,7 @@ use std::process::Command;
 pub struct NoCacheFolder;
 
 /// Returns the folder that holds tools and built programs between runs.
-pub fn cache() -> Result<PathBuf, NoCacheFolder> {
+pub fn cache_folder() -> Result<PathBuf, NoCacheFolder> {
     let base = std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty());
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let base = base.map(PathBuf::from).or_else(home);

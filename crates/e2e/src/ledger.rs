@@ -16,7 +16,9 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use tokio::time::sleep;
 
+use crate::bare::CAPACITY_PODS;
 use crate::placements::ResourceAmounts;
+use crate::proxy::{WriteRecord, bind_answers, double_binds};
 use crate::test_env::{TestEnv, text};
 use crate::watch;
 
@@ -116,6 +118,22 @@ impl LedgerState {
     pub(crate) fn counts(&self) -> (usize, usize) {
         let bound = self.pods.values().filter(|pod| !pod.node.is_empty()).count();
         (self.pods.len(), bound)
+    }
+
+    /// Returns the totals of a scenario as text, with the writes that the proxy forwarded.
+    pub(crate) fn totals(&self, pods_created: usize, writes: &[WriteRecord]) -> String {
+        format!(
+            "{pods_created} pods, {} binds (requests answered: {}), {} versions seen ({} gaps); {} of \
+             {CAPACITY_PODS} places taken at the end; overcommits {}, moved pods {}, double binds {}",
+            self.binds.len(),
+            bind_answers(writes),
+            self.versions,
+            self.gaps,
+            self.counts().1,
+            self.overcommits.len(),
+            self.moves.len(),
+            double_binds(writes).len(),
+        )
     }
 
     /// Returns the names of all bound pods.

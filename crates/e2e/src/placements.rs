@@ -1,4 +1,4 @@
-//! Checks placements against capacity and taints, without code of the scheduler.
+//! Checks of placements and of the number of binds, without code of the scheduler.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use api::lower::quantity::Quantity;
 use bench::metrics::label_value;
 use serde_json::Value;
 
-use crate::test_env::{TestEnv, text};
+use crate::test_env::TestEnv;
 
 /// Capacity of a node, or requests of pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -26,7 +26,8 @@ impl ResourceAmounts {
     /// Returns the requests of a pod; it counts as one pod.
     pub(crate) fn of_pod(pod: &Value) -> Result<Self> {
         let mut sum = Self { pods: 1, ..Self::default() };
-        for container in list(pod, "/spec/containers") {
+        let containers = pod["spec"]["containers"].as_array();
+        for container in containers.into_iter().flatten() {
             sum = sum.plus(amounts(&container["resources"]["requests"])?);
         }
         Ok(sum)
@@ -54,48 +55,16 @@ impl ResourceAmounts {
     }
 }
 
-/// Checks that no node is overcommitted and that every pod tolerates the taints of its node.
+/// Fails with all violations of hard constraints by placements.
 pub(crate) fn check(env: &TestEnv) -> Result<()> {
-    let problems = problems(env)?;
-    if problems.is_empty() { Ok(()) } else { bail!("{}", problems.join("\n")) }
+    let violations = violations(env)?;
+    if violations.is_empty() { Ok(()) } else { bail!("{}", violations.join("\n")) }
 }
 
-/// Returns all problems with the placements of pods.
-pub(crate) fn problems(env: &TestEnv) -> Result<Vec<String>> {
-    find_problems(&env.list("nodes")?, &env.list("pods")?)
-}
-
-fn find_problems(nodes: &[Value], pods: &[Value]) -> Result<Vec<String>> {
-    let mut problems = Vec::new();
-    let mut requests: BTreeMap<&str, ResourceAmounts> = BTreeMap::new();
-    for pod in pods {
-        let (name, on) = (text(pod, "/metadata/name"), text(pod, "/spec/nodeName"));
-        if on.is_empty() {
-            continue;
-        }
-        let Some(node) = nodes.iter().find(|node| text(node, "/metadata/name") == on) else {
-            problems.push(format!("{name} is on {on}, which does not exist"));
-            continue;
-        };
-        for taint in list(node, "/spec/taints") {
-            let keeps_out = matches!(text(taint, "/effect"), "NoSchedule" | "NoExecute");
-            let tolerated = list(pod, "/spec/tolerations").iter().any(|t| tolerates(t, taint));
-            if keeps_out && !tolerated {
-                problems.push(format!("{name} is on {on} in spite of {}", text(taint, "/key")));
-            }
-        }
-        let requested = requests.entry(on).or_default();
-        *requested = requested.plus(ResourceAmounts::of_pod(pod)?);
-    }
-    for node in nodes {
-        let name = text(node, "/metadata/name");
-        let capacity = ResourceAmounts::of_node(node)?;
-        let requested = requests.get(name).copied().unwrap_or_default();
-        if !requested.fit(capacity) {
-            problems.push(format!("{name} has {capacity:?} and its pods request {requested:?}"));
-        }
-    }
-    Ok(problems)
+/// Returns all violations of hard constraints by placements, as `bench live` finds them.
+pub(crate) fn violations(env: &TestEnv) -> Result<Vec<String>> {
+    let [nodes, pods, namespaces] = ["nodes", "pods", "namespaces"].map(|kind| env.list(kind));
+    bench::placements::violations(&nodes?, &pods?, &namespaces?)
 }
 
 fn amounts(resources: &Value) -> Result<ResourceAmounts> {
@@ -108,18 +77,6 @@ fn amounts(resources: &Value) -> Result<ResourceAmounts> {
         memory: read("memory")?.value(),
         pods: read("pods")?.value(),
     })
-}
-
-fn tolerates(toleration: &Value, taint: &Value) -> bool {
-    let field = |name: &str| text(toleration, &format!("/{name}"));
-    let any_or_equal = |own: &str, taints: &str| own.is_empty() || own == taints;
-    any_or_equal(field("effect"), text(taint, "/effect"))
-        && any_or_equal(field("key"), text(taint, "/key"))
-        && (field("operator") == "Exists" || field("value") == text(taint, "/value"))
-}
-
-fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Returns the number of bind requests that the API server answered since its start, by status code.
@@ -157,52 +114,4 @@ pub(crate) fn check_bindings(
         bail!("{pods} pods were bound {confirmed} times; answers before {before:?}, now {now:?}");
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn node(taints: &Value) -> Value {
-        json!({
-            "metadata": {"name": "one"},
-            "spec": {"taints": taints},
-            "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "2"}},
-        })
-    }
-
-    fn pod(cpu: &str, tolerations: &Value) -> Value {
-        json!({
-            "metadata": {"name": "pod"},
-            "spec": {
-                "nodeName": "one",
-                "tolerations": tolerations,
-                "containers": [{"resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}],
-            },
-        })
-    }
-
-    #[test]
-    fn full_nodes_pass_and_overcommitted_ones_fail() {
-        let nodes = [node(&json!([]))];
-        let half = pod("500m", &json!([]));
-        assert_eq!(find_problems(&nodes, &[half.clone(), half.clone()]).unwrap(), [""; 0]);
-        let many = [half.clone(), half, pod("0", &json!([]))];
-        assert!(find_problems(&nodes, &many).unwrap()[0].contains("pods: 3"));
-        assert!(find_problems(&nodes, &[pod("1001m", &json!([]))]).unwrap()[0].contains("1001"));
-    }
-
-    #[test]
-    fn untolerated_taints_are_problems() {
-        let nodes = [node(&json!([{"key": "k", "value": "v", "effect": "NoSchedule"}]))];
-        let problems = find_problems(&nodes, &[pod("1m", &json!([]))]).unwrap();
-        assert!(problems[0].contains("in spite of k"), "{problems:?}");
-        for toleration in [
-            json!({"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}),
-            json!({"operator": "Exists"}),
-        ] {
-            assert_eq!(find_problems(&nodes, &[pod("1m", &json!([toleration]))]).unwrap(), [""; 0]);
-        }
-    }
 }

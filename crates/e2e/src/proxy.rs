@@ -34,7 +34,9 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use crate::test_env::TestEnv;
-pub(crate) use record::{RunId, WriteLog, WritePurpose, WriteRecord, bind_answers, double_binds};
+pub(crate) use record::{
+    RunId, WriteLog, WritePurpose, WriteRecord, bind_answers, check_double_binds, double_binds,
+};
 
 /// Buffer of a link, in bytes.
 const LINK_BUFFER_BYTES: usize = 16 << 10;

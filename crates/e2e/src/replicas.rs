@@ -35,7 +35,7 @@ impl ReplicaSlot {
 }
 
 impl<'a> Replicas<'a> {
-    /// Starts both with a configuration file of the checkout and arguments for the election.
+    /// Starts both replicas with a configuration file of the checkout and arguments for the election.
     pub(crate) fn start(
         bare: &'a BareControlPlane<'a>,
         config: &'a str,

@@ -79,7 +79,7 @@ pub fn remove_pod(state: &mut State, pod: PodIdx) {
     state.remove_pod(pod);
 }
 
-/// Lets a pod terminate.
+/// Marks a pod as terminating.
 pub fn terminate(state: &mut State, pod: PodIdx) {
     state.set_terminating(pod);
 }
@@ -157,7 +157,8 @@ pub fn profile(plugin: Box<dyn Plugin>) -> Profile {
     }
 }
 
-/// What one plugin says of every node, as `name: reason, reason` or `name: ok`, or what PreFilter said.
+/// Returns the verdicts of one plugin on all nodes, as `name: reason, reason` or `name: ok`, or the result
+/// of its PreFilter.
 pub fn verdicts(plugin: Box<dyn Plugin>, class: Class, state: &mut State) -> Vec<String> {
     let profile = profile(plugin);
     let mut evaluation = Evaluation::new(&profile, class, state);
@@ -179,7 +180,8 @@ pub fn verdicts(plugin: Box<dyn Plugin>, class: Class, state: &mut State) -> Vec
     nodes.collect()
 }
 
-/// Final scores that one plugin gives to all nodes, as `name: score` in visiting order; `None` when it sits out.
+/// Returns the final scores of one plugin for all nodes, as `name: score` in visiting order; `None` if it is
+/// skipped.
 ///
 /// All nodes count as feasible. Scores by node, by column and as a constant must agree.
 pub fn scores(plugin: &dyn Plugin, class: &Class, state: &mut State) -> Option<Vec<String>> {
@@ -212,7 +214,7 @@ pub fn scores(plugin: &dyn Plugin, class: &Class, state: &mut State) -> Option<V
     Some(scores.collect())
 }
 
-/// Brings raw scores up to date the way the engine does; false when the scorer must be prepared anew.
+/// Brings raw scores up to date as the engine does. Returns `false` if the scorer must be prepared anew.
 pub fn catch_up(
     scorer: &mut dyn Scorer,
     state: &State,
@@ -252,8 +254,8 @@ pub fn final_scores(scorer: &dyn Scorer, feasible: &NodeSet, raw: &[i64]) -> Vec
     totals
 }
 
-/// What one plugin says of a node if some pending pods were on it and some of its pods were not:
-/// `ok`, or code and reasons. Pods are named in namespace `default`.
+/// Returns the verdict of one plugin on a node if some pending pods were on it and some of its pods were
+/// not: `ok`, or code and reasons. Pods are named in namespace `default`.
 pub fn verdict_if(
     plugin: Box<dyn Plugin>,
     class: Class,
@@ -297,13 +299,13 @@ fn find(state: &State, pod: &str) -> PodIdx {
     state.find_pod("default", pod).expect("tests name pods that exist")
 }
 
-/// Something that happened to a node that still exists.
+/// A change of a node that still exists.
 pub fn node_event<'a>(action: Action, old: Option<&'a Node>, new: &'a Node) -> Event<'a> {
     let object = Object::Node { old, new: Some(new) };
     Event { resource: Resource::Node, action, object, own: false }
 }
 
-/// Something that happened to a pod.
+/// A change of a pod.
 pub fn pod_event<'a>(
     action: Action,
     old: Option<&'a Pod>,

@@ -23,9 +23,9 @@ pub struct ConnectionOptions {
     pub stream_receive_window: u32,
     /// Receive window of the connection, in bytes; at least 65,535.
     pub connection_receive_window: u32,
-    /// How long the server may send nothing before it is sent a PING.
+    /// Idle time after which a PING is sent.
     pub ping_interval: Duration,
-    /// How long the server may send nothing after that PING before the connection is closed.
+    /// Idle time after that PING until the connection is closed.
     pub ping_timeout: Duration,
     /// Longest time that a busy connection, with [`Self::BUSY_STREAMS`] open streams or more, waits after
     /// a read before it reads again. It waits for a quarter of the responses, at the rate of the last

@@ -5,7 +5,7 @@ use crate::Error;
 /// Bytes of a window before SETTINGS or WINDOW_UPDATE frames change it.
 pub(crate) const DEFAULT_WINDOW_BYTES: u32 = 65_535;
 
-/// How much DATA the server may send, on one stream or on all of a connection.
+/// Bytes of DATA that the server may send, on one stream or on all streams of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct ReceiveWindow {
     /// Bytes when nothing is under way.

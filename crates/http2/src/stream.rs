@@ -37,7 +37,7 @@ pub(crate) struct Stream {
     pub(crate) reader: Option<Waker>,
 }
 
-/// How far the response is.
+/// Stage of the response.
 #[derive(Default)]
 pub(crate) enum StreamState {
     /// More may arrive.

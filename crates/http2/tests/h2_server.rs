@@ -25,7 +25,7 @@ const OPTIONS: ConnectionOptions = ConnectionOptions {
     delivery_probe_interval: None,
 };
 
-/// What the server does with a request.
+/// Response of the server to a request.
 #[derive(Clone, Copy, PartialEq)]
 enum Behaviour {
     /// Answers with what it received.

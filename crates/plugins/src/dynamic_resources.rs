@@ -144,8 +144,8 @@ impl Filter for DeviceFilter {
             .map_or(NodeVerdict::PASS, |position| NodeVerdict(position as u32 + 2))
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, answer: NodeVerdict) -> Rejection {
-        let Some(position) = (answer.0 as usize).checked_sub(2) else {
+    fn rejection(&self, _state: &State, _node: NodeIdx, verdict: NodeVerdict) -> Rejection {
+        let Some(position) = (verdict.0 as usize).checked_sub(2) else {
             return Rejection::unresolvable("cannot fit resource");
         };
         let name = &self.from_devices[position];

@@ -125,7 +125,7 @@ fn pod_may_help(state: &State, class: &Class, old: Option<PodView>, new: Option<
     let no_longer_matches = |term: &PodTerm| {
         old.is_some_and(|pod| matches(term, pod)) && !new.is_some_and(|pod| matches(term, pod))
     };
-    // A pod that appears may satisfy the affinity; when the last one goes, the class may start a group.
+    // A pod that appears may satisfy the affinity; when the last one goes, the class may be the first match.
     if matches_affinity(old) != matches_affinity(new)
         || own.required_anti.iter().any(no_longer_matches)
     {

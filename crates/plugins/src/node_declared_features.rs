@@ -78,7 +78,7 @@ impl Filter for RequiredFeatures {
         NodeVerdict(missing.into())
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: NodeVerdict) -> Rejection {
+    fn rejection(&self, _state: &State, _node: NodeIdx, _verdict: NodeVerdict) -> Rejection {
         Rejection::unresolvable("node(s) didn't match Pod's required features")
     }
 }

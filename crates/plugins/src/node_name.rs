@@ -52,7 +52,7 @@ impl Filter for NamedNode {
         if self.0 == Some(node) { NodeVerdict::PASS } else { NodeVerdict(1) }
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: NodeVerdict) -> Rejection {
+    fn rejection(&self, _state: &State, _node: NodeIdx, _verdict: NodeVerdict) -> Rejection {
         Rejection::unresolvable("node(s) didn't match the requested node name")
     }
 }

@@ -70,7 +70,7 @@ impl Filter for RequestedPorts {
         NodeVerdict(any_conflict(&self.0, state.nodes.ports(node)).into())
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: NodeVerdict) -> Rejection {
+    fn rejection(&self, _state: &State, _node: NodeIdx, _verdict: NodeVerdict) -> Rejection {
         Rejection::unschedulable("node(s) didn't have free ports for the requested pod ports")
     }
 

@@ -76,7 +76,7 @@ impl Filter for CordonFilter {
         NodeVerdict(state.nodes.unschedulable().contains(node).into())
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: NodeVerdict) -> Rejection {
+    fn rejection(&self, _state: &State, _node: NodeIdx, _verdict: NodeVerdict) -> Rejection {
         Rejection::unresolvable("node(s) were unschedulable")
     }
 

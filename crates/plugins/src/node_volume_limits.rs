@@ -270,13 +270,13 @@ impl Filter for VolumeLimitsFilter {
         }
     }
 
-    fn rejection(&self, state: &State, node: NodeIdx, answer: NodeVerdict) -> Rejection {
+    fn rejection(&self, state: &State, node: NodeIdx, verdict: NodeVerdict) -> Rejection {
         if let Some(lookup_failure) = self.lookup_failure(node)
-            && answer == LOOKUP_FAILED
+            && verdict == LOOKUP_FAILED
         {
             return lookup_failure.clone();
         }
-        if answer == EXISTING_POD_FAILED
+        if verdict == EXISTING_POD_FAILED
             && let Err(problem) = in_use(state, node)
         {
             return Rejection::error(problem);
@@ -284,8 +284,8 @@ impl Filter for VolumeLimitsFilter {
         Rejection::unschedulable("node(s) exceed max volume count")
     }
 
-    fn rejection_varies(&self, answer: NodeVerdict) -> bool {
-        answer != LIMIT_EXCEEDED
+    fn rejection_varies(&self, verdict: NodeVerdict) -> bool {
+        verdict != LIMIT_EXCEEDED
     }
 
     fn reads_pods(&self) -> bool {

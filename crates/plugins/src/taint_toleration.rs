@@ -89,7 +89,7 @@ impl Filter for UntoleratedNodes {
         NodeVerdict(self.0.contains(node).into())
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: NodeVerdict) -> Rejection {
+    fn rejection(&self, _state: &State, _node: NodeIdx, _verdict: NodeVerdict) -> Rejection {
         Rejection::unresolvable("node(s) had untolerated taint(s)")
     }
 

@@ -97,9 +97,9 @@ impl Plugin for VolumeBinding {
         if !finder.has_delayed() {
             return Ok(());
         }
-        let answer = finder.check(state, *node);
-        if !answer.passes() {
-            return Err(finder.rejection(state, *node, answer));
+        let verdict = finder.check(state, *node);
+        if !verdict.passes() {
+            return Err(finder.rejection(state, *node, verdict));
         }
         let reserved = finder.reserved(state.nodes.name(*node));
         state.reserve_volumes(*pod, reserved);

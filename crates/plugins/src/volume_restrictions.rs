@@ -164,8 +164,8 @@ impl Filter for RestrictionsFilter {
         }
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, answer: NodeVerdict) -> Rejection {
-        Rejection::unschedulable(if answer == DISK_CONFLICT {
+    fn rejection(&self, _state: &State, _node: NodeIdx, verdict: NodeVerdict) -> Rejection {
+        Rejection::unschedulable(if verdict == DISK_CONFLICT {
             "node(s) had no available disk"
         } else {
             "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode \

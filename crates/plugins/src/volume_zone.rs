@@ -206,7 +206,7 @@ impl Filter for ZoneFilter {
         }
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, _answer: NodeVerdict) -> Rejection {
+    fn rejection(&self, _state: &State, _node: NodeIdx, _verdict: NodeVerdict) -> Rejection {
         Rejection::unresolvable("node(s) had no available volume zone")
     }
 }

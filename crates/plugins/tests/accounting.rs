@@ -1,4 +1,4 @@
-//! What pods hold on nodes is counted exactly, however much one of them asks for.
+//! The requests of pods on nodes are summed exactly, even beyond 64 bits.
 
 use engine::change::Change;
 use engine::command::Command;
@@ -9,17 +9,17 @@ use engine::testing::node;
 use plugins::registry::Registry;
 
 const GIB: i64 = 1 << 30;
-/// `8Ei`, which is lowered to as much as 64 bits hold.
+/// `8Ei`, which is lowered to the largest 64-bit value.
 const HUGE: i64 = i64::MAX;
 
-/// An engine and the time.
+/// An engine and its time.
 struct AccountingHarness {
     engine: Engine,
     now: i64,
 }
 
 impl AccountingHarness {
-    /// With nodes of 4 cores and 8 GiB.
+    /// Creates an engine with nodes of 4 cores and 8 GiB.
     fn new(nodes: &[&str]) -> Self {
         let defaults = api::config::defaults(api::config::Gates::default());
         let profiles = Registry::default().profiles(&defaults).expect("the defaults are right");
@@ -30,7 +30,7 @@ impl AccountingHarness {
         harness
     }
 
-    /// Tells the engine something, and checks all that it keeps.
+    /// Applies a change and audits the engine.
     fn apply(&mut self, change: Change) -> Vec<Command> {
         let mut commands = Vec::new();
         self.now += 60_000_000_000;
@@ -47,7 +47,7 @@ impl AccountingHarness {
         self.apply(Change::PodGone { uid: name.into() });
     }
 
-    /// Which nodes the pods are bound to that can be placed.
+    /// Schedules all pods that fit. Returns the nodes to which they are bound.
     fn bound(&mut self) -> Vec<Text> {
         let commands = self.apply(Change::Schedule { limit: 100 });
         let bound = commands.into_iter().filter_map(|command| match command {
@@ -138,7 +138,7 @@ fn a_node_that_gets_the_slot_of_one_with_a_huge_pod_begins_empty() {
 
 #[test]
 fn a_node_with_a_huge_pod_is_liked_less_than_an_empty_one() {
-    // Pods that ask for no memory fit beside it, and are scored by the default.
+    // Pods without a memory request fit beside it, and are scored by the default request.
     let mut harness = AccountingHarness::new(&["huge", "empty"]);
     harness.add_pod("huge", "huge", HUGE);
     harness.add_pod("huge-too", "huge", HUGE);
@@ -190,10 +190,10 @@ fn a_pod_that_is_too_large_is_not_scheduled_and_people_are_told_why() {
         .collect();
     let [("Unschedulable", message)] = *told else { panic!("{commands:?}") };
     assert!(message.starts_with(&format!("0/1 nodes are available: {reason}.")), "{message}");
-    // Nor does it try again and again.
+    // It is not tried again without an event.
     harness.apply(Change::Tick);
     assert_eq!(harness.apply(Change::Schedule { limit: 100 }), []);
-    // On a node it counts.
+    // On a node its requests are counted.
     harness.apply(Change::Pod(Box::new(too_large("runs", "n"))));
     harness.add_pod("next", "", 6 * GIB);
     assert_eq!((harness.requested("n"), harness.bound()), (6 * GIB, vec![]));

@@ -28,7 +28,7 @@ fn pod(name: &str) -> Pod {
     Pod { uid: name.into(), ..engine::testing::pod(name) }
 }
 
-/// An engine, the time, and what it wants.
+/// An engine and its time.
 struct ExtenderHarness {
     engine: Engine,
     now: i64,
@@ -39,7 +39,8 @@ impl ExtenderHarness {
     fn new(extenders: Vec<Extender>, nodes: &[&str]) -> Self {
         let defaults = api::config::defaults(Gates::default());
         let configuration = Configuration { extenders, ..defaults };
-        let profiles = Registry::default().profiles(&configuration).expect("a right configuration");
+        let profiles =
+            Registry::default().profiles(&configuration).expect("the configuration is valid");
         let engine = Engine::new(profiles, Settings::default());
         let mut harness = Self { engine, now: 1000 * SECOND, commands: Vec::new() };
         for name in nodes {
@@ -49,10 +50,10 @@ impl ExtenderHarness {
         harness
     }
 
-    /// Tells the engine something and returns what it wants then.
+    /// Applies a change and returns the commands that follow.
     fn apply(&mut self, change: Change) -> Vec<Command> {
         self.engine.apply(change, self.now, &mut self.commands);
-        self.engine.audit().expect("what is kept is right");
+        self.engine.audit().expect("incremental state equals state from scratch");
         std::mem::take(&mut self.commands)
     }
 
@@ -110,10 +111,10 @@ fn failed(nodes: &[(&str, &str, bool)]) -> ExtenderVerdict {
     ExtenderVerdict { failed: failed.collect(), ..ExtenderVerdict::default() }
 }
 
-/// The only command is to ask: about whom, the ticket, and which nodes.
+/// Returns pod, ticket and nodes of the only command, which must be an extender call.
 fn question(commands: &[Command]) -> ((Uid, u64), Vec<&str>) {
     let [Command::AskExtenders { pod, ticket, extenders, nodes }] = commands else {
-        panic!("not one question: {commands:?}");
+        panic!("not one extender call: {commands:?}");
     };
     assert_eq!(**extenders, [0]);
     ((pod.uid.clone(), *ticket), nodes.iter().map(|node| &**node).collect())
@@ -192,7 +193,7 @@ fn the_extender_that_binds_is_named() {
     assert_eq!(extenders.collect::<Vec<_>>(), [("p", Some(0)), ("q", None)]);
 }
 
-/// An extender that has a say about victims only.
+/// An extender that only takes part in preemption.
 fn preempting_extender() -> Extender {
     Extender {
         filter_verb: String::new(),
@@ -203,7 +204,7 @@ fn preempting_extender() -> Extender {
     }
 }
 
-/// A full cluster, a pod that could push others out, and what extenders are asked about it.
+/// A full cluster and a preemptor. Returns the extender call about its candidates.
 fn with_extender_call_on_victims() -> (ExtenderHarness, u64, Vec<NodeVictims>) {
     let mut harness = ExtenderHarness::new(vec![preempting_extender()], &["a", "b"]);
     for (name, home) in [("x", "a"), ("y", "b")] {
@@ -213,7 +214,7 @@ fn with_extender_call_on_victims() -> (ExtenderHarness, u64, Vec<NodeVictims>) {
     let commands = harness.schedule();
     let [Command::AskExtendersAboutVictims { pod, ticket, extenders, candidates }] = &*commands
     else {
-        panic!("not one question: {commands:?}");
+        panic!("not one extender call: {commands:?}");
     };
     assert_eq!((&*pod.name, &**extenders), ("p", &[0][..]));
     let mut candidates = candidates.clone();

@@ -38,12 +38,12 @@ fn pod(name: &str, milli: i64, priority: i32) -> Pod {
     Pod { uid, priority, spec: spec(milli).into(), ..engine::testing::pod(name) }
 }
 
-/// A running pod that others may displace.
+/// A running pod of low priority.
 fn low(name: &str, node: &str, milli: i64) -> Pod {
     Pod { node: node.into(), start_time: Some(1), ..pod(name, milli, 0) }
 }
 
-/// A waiting pod that may displace others.
+/// A waiting pod of high priority.
 fn high(name: &str, milli: i64) -> Pod {
     pod(name, milli, 10)
 }
@@ -60,7 +60,7 @@ fn handled(preemptor: &str, victim: &str, failure: Option<&str>) -> Change {
     }
 }
 
-/// An engine, checked after each change.
+/// An engine, audited after each change.
 struct PreemptionHarness {
     engine: Engine,
     now: i64,
@@ -98,14 +98,14 @@ impl PreemptionHarness {
         self.apply(Change::Schedule { limit: 1000 })
     }
 
-    /// Lets backoffs end, then makes all attempts that are due.
+    /// Waits until backoffs end, then makes all attempts that are due.
     fn later(&mut self) -> Vec<Command> {
         self.now += 20 * SECOND;
         self.apply(Change::Tick);
         self.schedule()
     }
 
-    /// Lets pods be tried that wait for an event.
+    /// Waits until unschedulable pods are tried without an event.
     fn much_later(&mut self) -> Vec<Command> {
         self.now += 400 * SECOND;
         self.later()
@@ -116,7 +116,7 @@ impl PreemptionHarness {
     }
 
     fn nominated(&self, uid: &str) -> Option<&str> {
-        let node = self.engine.queue().nominator.node_of(self.find(uid))?;
+        let node = self.engine.nominated_node(self.find(uid))?;
         Some(self.engine.state().nodes.name(node))
     }
 
@@ -125,7 +125,7 @@ impl PreemptionHarness {
     }
 }
 
-/// The pods to be deleted, in order.
+/// Returns the victims of the commands, in order.
 fn evicted(commands: &[Command]) -> Vec<&str> {
     let evictions = commands.iter().filter_map(|command| match command {
         Command::Evict { victim, .. } => Some(&*victim.name),
@@ -142,7 +142,7 @@ fn bound(commands: &[Command]) -> Vec<(&str, &str)> {
     binds.collect()
 }
 
-/// The values of `status.nominatedNodeName` to be written of a pod.
+/// Returns the values of `status.nominatedNodeName` that the commands write for a pod.
 fn written<'a>(commands: &'a [Command], name: &str) -> Vec<&'a str> {
     let values = commands.iter().filter_map(|command| match command {
         Command::Nominate { pod, node }
@@ -167,7 +167,7 @@ fn a_preemptor_that_is_tried_while_its_victims_terminate_evicts_no_others() {
     harness.show(high("p", 4000));
     let commands = harness.schedule();
     let victim = evicted(&commands)[0].to_owned();
-    let node = harness.nominated("p").expect("room is made on a node").to_owned();
+    let node = harness.nominated("p").expect("it is nominated for a node").to_owned();
     harness.apply(handled("p", &victim, None));
     // Neither the terminating victim nor the nomination was shown by the watch yet.
     for _ in 0..3 {
@@ -178,7 +178,7 @@ fn a_preemptor_that_is_tried_while_its_victims_terminate_evicts_no_others() {
     }
     harness.show(Pod { nominated_node: (&*node).into(), ..high("p", 4000) });
     assert_eq!(written(&harness.much_later(), "p"), Vec::<&str>::new());
-    // A version from before the deletion says nothing about it.
+    // A version from before the deletion does not end the wait for it.
     harness.show(Pod { preempted: true, ..low(&victim, &node, 4000) });
     assert_eq!(evicted(&harness.much_later()), Vec::<&str>::new());
     harness.apply(gone(&victim));

@@ -1,4 +1,4 @@
-//! What a decision costs is counted by a plugin: nothing is calls about nodes on which nothing changed.
+//! A plugin that counts its calls shows that unchanged nodes are not filtered again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ const NODES: usize = 200;
 const NOW: i64 = 1_000_000_000;
 const POINTS: &[Point] = &[Point::Filter, Point::Score];
 
-/// Lets two pods on each node, and none that is too large; counts how often it is calls.
+/// Passes nodes with fewer than two pods, rejects pods labelled `large` everywhere, and counts its calls.
 struct CountingPlugin(Arc<AtomicUsize>);
 
 impl NodePlugin for CountingPlugin {
@@ -61,7 +61,7 @@ impl CountedScheduler {
         self.apply(Change::Pod(pod.into()));
     }
 
-    /// Adds a pod and tries it. What came of it, and how often the plugin was calls meanwhile.
+    /// Adds a pod and tries it. Returns the commands and the number of calls of the plugin.
     fn decide(&mut self, pod: Pod) -> (Vec<Command>, usize) {
         self.add(pod);
         let before = self.calls.load(Ordering::Relaxed);
@@ -69,7 +69,7 @@ impl CountedScheduler {
         (commands, self.calls.load(Ordering::Relaxed) - before)
     }
 
-    /// Puts this number of pods on each node.
+    /// Places this number of pods on each node.
     fn fill(&mut self, on_each: usize) {
         for index in 0..NODES * on_each {
             let node = format!("n{}", index % NODES).as_str().into();
@@ -101,7 +101,7 @@ fn nominated_pods_do_not_have_every_node_looked_at_for_each_decision() {
             format!("0/{NODES} nodes are available: {NODES} too large.")
         );
     }
-    // The first decisions of a class work out what the others use.
+    // The first decisions of a class compute the evaluation that later ones share.
     for name in ["first", "second", "third"] {
         scheduler.decide(pod(name));
     }
@@ -127,7 +127,7 @@ fn equal_pods_that_fit_nowhere_are_diagnosed_once() {
     }
     let (commands, calls) = scheduler.decide(pod("again"));
     assert_eq!((failure(&commands), calls), (&*full, 0));
-    // One pod goes, another one comes: there is one node to look at.
+    // One pod is deleted and another added, so one node has changed.
     scheduler.apply(Change::PodGone { uid: "there-7".into() });
     scheduler.add(Pod { node: "n7".into(), ..pod("another") });
     let (commands, calls) = scheduler.decide(pod("once-more"));

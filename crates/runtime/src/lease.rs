@@ -189,8 +189,8 @@ pub struct Elector {
     observed: Option<(Lease, Instant)>,
 }
 
-/// Result of an attempt to acquire or renew.
-enum AttemptOutcome {
+/// Result of an attempt to acquire or renew the lease.
+enum LeaseOutcome {
     /// This process holds the lease; with the start of the last write.
     Held(Moment),
     /// Another candidate holds the lease.
@@ -237,12 +237,12 @@ impl Elector {
         let mut holder_last = None;
         loop {
             match self.acquire_or_renew_within(self.attempt_timeout()).await {
-                Ok(AttemptOutcome::Held(start)) => {
+                Ok(LeaseOutcome::Held(start)) => {
                     self.record_renewal(start);
                     info!(lease = %format_args!("{namespace}/{name}"), %identity, "became the leader");
                     return start;
                 }
-                Ok(AttemptOutcome::HeldByOther(holder)) => {
+                Ok(LeaseOutcome::HeldByOther(holder)) => {
                     if holder_last.as_ref() != Some(&holder) {
                         info!(lease = %format_args!("{namespace}/{name}"), %holder, "another replica leads");
                         holder_last = Some(holder);
@@ -267,11 +267,11 @@ impl Elector {
                 return;
             }
             match self.acquire_or_renew_within(left.min(self.attempt_timeout())).await {
-                Ok(AttemptOutcome::Held(start)) => {
+                Ok(LeaseOutcome::Held(start)) => {
                     self.record_renewal(start);
                     renewed = start;
                 }
-                Ok(AttemptOutcome::HeldByOther(holder)) => {
+                Ok(LeaseOutcome::HeldByOther(holder)) => {
                     warn!(identity = %self.settings.identity, %holder, "the lease was taken");
                     return;
                 }
@@ -321,37 +321,37 @@ impl Elector {
     async fn acquire_or_renew_within(
         &mut self,
         limit: Duration,
-    ) -> Result<AttemptOutcome, LeaseError> {
+    ) -> Result<LeaseOutcome, LeaseError> {
         match timeout(limit, self.acquire_or_renew()).await {
             Ok(outcome) => outcome.map_err(|error| LeaseError::Request(error.into())),
             Err(_) => Err(LeaseError::NoResponse(limit)),
         }
     }
 
-    async fn acquire_or_renew(&mut self) -> Result<AttemptOutcome, kube::Error> {
+    async fn acquire_or_renew(&mut self) -> Result<LeaseOutcome, kube::Error> {
         // Normally no other candidate has written, and one request is enough.
         if self.leading
             && let Some((lease, _)) = &self.observed
         {
             match self.write(lease.clone()).await {
-                Ok(start) => return Ok(AttemptOutcome::Held(start)),
+                Ok(start) => return Ok(LeaseOutcome::Held(start)),
                 Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {}
                 Err(error) => return Err(error),
             }
         }
         let Some(lease) = self.api.get_opt(&self.settings.name).await? else {
-            return self.create().await.map(AttemptOutcome::Held);
+            return self.create().await.map(LeaseOutcome::Held);
         };
         self.observe(lease.clone());
         let holder = holder(&lease);
         if holder == self.settings.identity {
-            return self.write(lease).await.map(AttemptOutcome::Held);
+            return self.write(lease).await.map(LeaseOutcome::Held);
         }
         // A leader whose identity was removed from the lease cannot know whether another one led since.
         if self.leading || (!holder.is_empty() && !self.is_expired(Instant::now())) {
-            return Ok(AttemptOutcome::HeldByOther(holder.to_owned()));
+            return Ok(LeaseOutcome::HeldByOther(holder.to_owned()));
         }
-        self.write(lease).await.map(AttemptOutcome::Held)
+        self.write(lease).await.map(LeaseOutcome::Held)
     }
 
     async fn create(&mut self) -> Result<Moment, kube::Error> {

@@ -89,7 +89,7 @@ pub struct Reflector {
     objects: ObjectTable,
     /// Generation of the last relist that was started.
     relist_generation: u64,
-    /// How long the first list waits for a relist request.
+    /// Time for which the first list waits for a relist request.
     startup_delay: Duration,
     streaming_lists: bool,
     /// The last request was answered, successfully or not.

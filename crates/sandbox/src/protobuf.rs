@@ -162,7 +162,7 @@ pub(crate) fn encode_change(kind: &str, object: &Value) -> Option<Vec<u8>> {
 }
 
 /// Returns `true` if the objects of a kind have a protobuf form.
-pub(crate) fn knows(api_version: &str, kind: &str) -> bool {
+pub(crate) fn has_form(api_version: &str, kind: &str) -> bool {
     TABLE.of_object(api_version, kind).is_some()
 }
 

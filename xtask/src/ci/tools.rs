@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 
-use crate::shell::{cache, output, run, say};
+use crate::shell::{cache_folder, output, run, say};
 
 /// A program on crates.io.
 struct Tool {
@@ -37,7 +37,7 @@ pub(super) fn typos() -> Result<()> {
 /// Returns the path of a program, after installing it if this version of it is absent.
 fn install(tool: &Tool) -> Result<String> {
     let Tool { package, version, program } = tool;
-    let tools = cache()?.join("tools");
+    let tools = cache_folder()?.join("tools");
     let path = tools.join("bin").join(program);
     let path = path.to_str().context("the cache folder has a name that is not UTF-8")?.to_owned();
     let installed = output(&path, &["--version"]).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The differences that are expected, each with its reason, and whether what was found matches among them.
+//! The expected differences, each with its reason, and their comparison with those found.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use similar::{ChangeTag, TextDiff};
 
 use super::script::{Script, StepKind};
 
-/// Lines around a change that are shown.
+/// Unchanged lines shown around a change.
 const CONTEXT_LINES: usize = 2;
 
-/// One difference, as it matches written.
+/// An expected difference, as written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ListedDifference {
-    /// Commands as the script has them; each of them differs so.
+    /// Commands with this difference, as written in the script.
     commands: Vec<String>,
     /// Lines that only upstream prints. One that begins with `~ ` matches a regular expression.
     #[serde(default)]
@@ -24,11 +24,11 @@ struct ListedDifference {
     /// Lines that only the sandbox prints.
     #[serde(default)]
     sandbox: String,
-    /// Why, in one sentence.
+    /// The reason, in one sentence.
     reason: String,
 }
 
-/// A line that one side alone prints.
+/// A line that only one side prints.
 #[derive(Clone)]
 enum LinePattern {
     Exact(String),
@@ -62,7 +62,7 @@ impl LinePattern {
     }
 }
 
-/// What one command matches expected to differ in.
+/// The expected differences of one command.
 #[derive(Clone, Default)]
 struct ExpectedLines {
     upstream: Vec<LinePattern>,
@@ -74,17 +74,17 @@ pub(super) struct KnownDifferences {
     expected: BTreeMap<String, ExpectedLines>,
 }
 
-/// What came of a comparison.
+/// Result of a comparison.
 pub(super) enum Comparison {
     Same,
     AsListed,
-    /// Something matches not known, or known and not so.
+    /// A difference is not expected, or an expected one was not found.
     Unexpected {
         /// All differences, empty if there are none.
         diff: String,
-        /// What matches known and was not found.
+        /// Expected differences that were not found.
         missing: Vec<String>,
-        /// What was found and matches not known, with `-` for upstream and `+` for the sandbox.
+        /// Differences found that are not expected, with `-` for upstream and `+` for the sandbox.
         unlisted: Vec<String>,
     },
 }
@@ -121,7 +121,7 @@ impl KnownDifferences {
         Ok(Self { expected })
     }
 
-    /// Checks that the script compares every command that matches known.
+    /// Checks that the script compares every command with an expected difference.
     pub(super) fn check_commands(&self, script: &Script) -> Result<()> {
         let compared = |text: &str| {
             script.steps.iter().any(|step| {
@@ -129,12 +129,12 @@ impl KnownDifferences {
             })
         };
         match self.expected.keys().find(|command| !compared(command)) {
-            Some(command) => bail!("differences.yaml lists `{command}`, which the script has not"),
+            Some(command) => bail!("differences.yaml lists `{command}`, which the script lacks"),
             None => Ok(()),
         }
     }
 
-    /// Holds what both sides said against what matches known.
+    /// Compares the outputs of both sides with the expected differences.
     pub(super) fn compare(&self, command: &str, upstream: &str, sandbox: &str) -> Comparison {
         let diff = TextDiff::from_lines(upstream, sandbox);
         let mut left = self.expected.get(command).cloned().unwrap_or_default();

@@ -1,14 +1,14 @@
-//! The normalizer form of what kubectl says: all that differs from run to run replaced by its kind.
+//! Normalises the output of kubectl: text that differs from run to run is replaced by its kind.
 
 use anyhow::Result;
 use regex_lite::Regex;
 
-/// Letters and digits that Kubernetes makes names of.
+/// Letters and digits of generated names.
 const SAFE: &str = "[bcdfghjklmnpqrstvwxz2456789]";
 
-/// What is replaced, in this order.
+/// Patterns and their replacements, applied in this order.
 const RULES: &[(&str, &str)] = &[
-    // Remarks of kubectl's log, such as that it waited for its own rate limit.
+    // Lines of kubectl's log, such as that it waited for its own rate limit.
     (r"(?m)^[IW]\d{4} \d\d:\d\d:\d\d\.\d+ .*\n", ""),
     ("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?( ?[+-]\d{4}|Z)", "TIME"),
@@ -16,7 +16,7 @@ const RULES: &[(&str, &str)] = &[
     // A file of `kubectl diff` or `kubectl edit`.
     (r"/\S*/(LIVE|MERGED)-\d+/", "$1/"),
     (r"/\S*/kubectl-edit-\d+\.yaml", "EDITED"),
-    // Names of pods that a ReplicaSet made, of ReplicaSets, and of other pods.
+    // Names of pods of a ReplicaSet, of ReplicaSets, and of other pods.
     (r"\b([a-z][a-z0-9-]*)-SAFE{6,10}-SAFE{5}\b", "$1-HASH-RANDOM"),
     (r"(pod-template-hash[:=] ?)SAFE{6,10}\b", "${1}HASH"),
     (r"\b([a-z][a-z0-9-]*)-SAFE{8,10}\b", "$1-HASH"),
@@ -26,10 +26,10 @@ const RULES: &[(&str, &str)] = &[
     (r#"resourceVersion: "\d+""#, "resourceVersion: VERSION"),
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
     (r"\b(10|127|172|192)(\.\d+){3}\b", "IP"),
-    // A time of less than ten minutes, as kubectl rounds it; longer no run takes.
+    // A time below ten minutes, as kubectl rounds it; no run takes longer.
     (r"\b(\d+s|\d+m\d+s|[2-9]m)\b", "AGE"),
     (r"\bAGE ago\b", "AGE"),
-    // How often events were seen depends on how fast things went.
+    // The count of an event depends on the speed of the run.
     (r"AGE \(x\d+ over AGE\)", "AGE"),
     // Widths of columns follow the names in them.
     (r"(\S)[ \t]{2,}", "$1  "),
@@ -59,14 +59,14 @@ impl Normalizer {
     }
 }
 
-/// Sorts the events at the end of a description: those of the same second come in any order.
+/// Sorts the events at the end of a description: the order within a second is arbitrary.
 fn sort_events(text: &str) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     let mut from = 0;
     while let Some(at) = lines[from..].iter().position(|line| *line == "Events:") {
         let start = from + at + 1;
         let rows = lines[start..].iter().take_while(|line| line.starts_with(' ')).count();
-        // Two lines of heading stay where they are.
+        // The two heading lines keep their place.
         lines[(start + 2).min(start + rows)..start + rows].sort_unstable();
         from = start + rows;
     }

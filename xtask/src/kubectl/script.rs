@@ -1,4 +1,4 @@
-//! The script: a command on each line, as one would type it.
+//! The script: one command per line, as typed into a shell.
 //!
 //! ```text
 //! # a remark
@@ -8,7 +8,7 @@
 //! KUBE_EDITOR="sed -i s/a/b/" kubectl edit pod one       compared, with a variable set
 //! until kubectl wait --for=condition=Ready pod/one       tried until it succeeds; not compared
 //! until 3 lines kubectl get pods -o name                 tried until it prints three lines; not compared
-//! until upstream kubectl get endpoints web               tried on upstream's side only, for what the sandbox has not
+//! until upstream kubectl get endpoints web               tried on upstream's side only, for objects that the sandbox lacks
 //! ```
 
 use anyhow::{Context as _, Result, bail};
@@ -18,7 +18,7 @@ pub(super) struct Script {
 }
 
 pub(super) struct ScriptStep {
-    /// Where it is in the file, from one.
+    /// Its line number, from 1.
     pub(super) line: usize,
     pub(super) kind: StepKind,
     pub(super) command: KubectlCommand,
@@ -26,26 +26,26 @@ pub(super) struct ScriptStep {
 
 #[derive(Debug, PartialEq)]
 pub(super) enum StepKind {
-    /// Both sides run it and must say the same.
+    /// Both sides run it, and their outputs are compared.
     Compare { sorted: bool },
     /// Repeated on both sides, or upstream alone, until it succeeds and, if a number is given, prints that
     /// many lines.
     Until { upstream_alone: bool, lines: Option<usize> },
 }
 
-/// What is run.
+/// A kubectl command.
 #[derive(Debug, PartialEq)]
 pub(super) struct KubectlCommand {
-    /// As it is written, which listed differences name it by.
+    /// The line as written, by which listed differences name it.
     pub(super) text: String,
     pub(super) variables: Vec<(String, String)>,
-    /// What follows `kubectl`.
+    /// The arguments after `kubectl`.
     pub(super) arguments: Vec<String>,
-    /// The file that it is_read_only.
+    /// The file on its standard input.
     pub(super) input: Option<String>,
 }
 
-/// What changes nothing, however often it is asked.
+/// Verbs that only read, so that a command with one can be repeated.
 const READ_ONLY_VERBS: &[&str] = &[
     "api-resources",
     "auth",
@@ -64,7 +64,7 @@ const READ_ONLY_VERBS: &[&str] = &[
 ];
 
 impl KubectlCommand {
-    /// Whether it can be asked again.
+    /// Returns whether it only reads, so that it can be repeated.
     pub(super) fn is_read_only(&self) -> bool {
         let said = self.arguments.join(" ");
         READ_ONLY_VERBS.iter().any(|verb| {

@@ -76,12 +76,12 @@ impl Sides {
         let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
         if !lines.any(|line| line == "ready") {
             let log = fs::read_to_string(plane.folder.join("compare/up.log")).unwrap_or_default();
-            bail!("`jindou up` does not get ready: {}", log.trim());
+            bail!("`jindou up` does not become ready: {}", log.trim());
         }
         Ok(Self { processes: vec![scheduler, up], upstream, sandbox, running })
     }
 
-    /// What upstream and the sandbox say.
+    /// Returns the outputs of upstream and of the sandbox.
     pub(super) fn run(&self, command: &KubectlCommand) -> Result<[CommandOutput; 2]> {
         self.both(|side| side.run(command))
     }
@@ -114,13 +114,13 @@ impl Sides {
     }
 }
 
-/// One cluster as kubectl sees it.
+/// A cluster, with what kubectl needs for it.
 struct Side {
     kubectl: PathBuf,
     kubeconfig: PathBuf,
-    /// For what kubectl keeps and prints.
+    /// Folder for kubectl's cache and output.
     folder: PathBuf,
-    /// Where commands run.
+    /// Working directory of commands.
     files: PathBuf,
 }
 
@@ -176,11 +176,11 @@ impl Side {
     }
 }
 
-/// A process of ours, which ends with this value.
+/// A child process, which is killed when this value is dropped.
 struct ChildProcess(Child);
 
 impl ChildProcess {
-    /// Starts a program, with what it complains about in a file. If this run is killed, the next one ends it.
+    /// Starts a program with its standard error in a file. If this run is killed, the next one ends it.
     fn start(plane: &ControlPlane, name: &str, mut command: Process, out: Stdio) -> Result<Self> {
         let path = plane.folder.join("compare").join(format!("{name}.log"));
         let log =
@@ -193,7 +193,7 @@ impl ChildProcess {
         Ok(ours)
     }
 
-    /// Waits until it ends by itself, and returns its exit code.
+    /// Waits until it exits. Returns its exit code.
     fn end(&mut self) -> Result<i32> {
         let deadline = Instant::now() + TIMEOUT;
         loop {
@@ -210,7 +210,7 @@ impl ChildProcess {
 
 impl Drop for ChildProcess {
     fn drop(&mut self) {
-        // It is not waited for before, or has ended: the number is its own.
+        // The process is not reaped before this, so that the id is still its own.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use cli::output::Format;
 
-use crate::api::{self, Plan};
+use crate::api::{self, ApiSettings};
 
 /// Send the same requests to the sandbox and to kube-apiserver with etcd, in turn.
 ///
@@ -42,11 +42,11 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
     if options.rounds == 0 {
         bail!("--rounds takes a number above zero");
     }
-    let plan = Plan {
+    let settings = ApiSettings {
         pods: options.pods,
         rounds: options.rounds,
         at_least: options.at_least,
         json: super::json("api", options.output)?,
     };
-    super::until_interrupted(api::run(&plan))
+    super::until_interrupted(api::run(&settings))
 }

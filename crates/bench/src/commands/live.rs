@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use cli::output::Format;
 use controlplane::Cores;
 
-use crate::live::{self, Plan, QPS};
+use crate::live::{self, LiveSettings, QPS};
 
 /// Families that are measured if none is named: plain, spreading, anti-affinity, affinity.
 const FAMILIES: [&str; 4] =
@@ -92,7 +92,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
     let families = options.family.iter().map(|name| super::find(name));
     // Before any process is started, since child processes inherit the cores.
     let cores = options.pinned.then(Cores::keep_one).transpose().context("--pinned")?;
-    let plan = Plan {
+    let settings = LiveSettings {
         families: families.collect::<Result<_>>()?,
         nodes: options.nodes,
         pods: options.pods,
@@ -105,5 +105,5 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
         plot: options.plot.clone(),
         json: super::json("live", options.output)?,
     };
-    super::until_interrupted(live::run(&plan))
+    super::until_interrupted(live::run(&settings))
 }

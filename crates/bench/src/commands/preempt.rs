@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use cli::output::Format;
 
-use crate::preempt::{self, Plan};
+use crate::preempt::{self, PreemptSettings};
 
 /// Preempt on a full cluster whose victims terminate slowly: victims per preemptor, and latency of other pods.
 ///
@@ -57,7 +57,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
     if !options.arrivals.is_finite() || options.arrivals <= 0.0 {
         bail!("--arrivals {}: must be above zero", options.arrivals);
     }
-    let plan = Plan {
+    let settings = PreemptSettings {
         nodes: options.nodes,
         preemptors: options.preemptors,
         terminate: Duration::from_secs(options.terminate),
@@ -66,5 +66,5 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
         jindou: options.jindou.clone(),
         json: super::json("preempt", options.output)?,
     };
-    super::until_interrupted(preempt::run(&plan))
+    super::until_interrupted(preempt::run(&settings))
 }

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use cli::output::Format;
 
-use crate::soak::{self, Plan};
+use crate::soak::{self, SoakSettings};
 
 /// Create and delete many pods in a sandbox with a watch open, and compare its memory.
 ///
@@ -35,12 +35,12 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
     if options.pods == 0 || options.alive == 0 || options.at_once == 0 {
         bail!("--pods, --alive and --at-once take numbers above zero");
     }
-    let plan = Plan {
+    let settings = SoakSettings {
         pods: options.pods,
         alive: options.alive,
         at_once: options.at_once,
         margin: options.margin << 20,
         json: super::json("soak", options.output)?,
     };
-    super::until_interrupted(soak::run(&plan))
+    super::until_interrupted(soak::run(&settings))
 }

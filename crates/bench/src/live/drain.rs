@@ -7,10 +7,10 @@ use anyhow::{Result, bail};
 use cli::api_client::pods_path;
 use cli::output::complain;
 
+use super::cluster::LiveCluster;
 use super::contender::{Contender, Contenders, Process};
-use super::place::Place;
 use super::report::Run;
-use super::stage::{PodObject, Stage, report_violations};
+use super::workload::{LiveWorkload, PodObject, report_violations};
 use crate::statistics::percentile;
 use crate::workers::for_each_concurrent;
 
@@ -34,9 +34,9 @@ const ARRIVALS_AT_ONCE: usize = 200;
 
 /// Runs drains of one workload.
 pub(super) struct Drain<'a> {
-    place: &'a Place,
+    cluster: &'a LiveCluster,
     contenders: &'a Contenders<'a>,
-    stage: &'a Stage,
+    workload: &'a LiveWorkload,
     arrival_seconds: u64,
     /// Arrivals per second, set by the first contender's rate.
     arrivals_per_second: Option<f64>,
@@ -48,38 +48,38 @@ struct Latency(Vec<f64>);
 impl<'a> Drain<'a> {
     /// Starts nothing yet.
     pub(super) fn new(
-        place: &'a Place,
+        cluster: &'a LiveCluster,
         contenders: &'a Contenders<'a>,
-        stage: &'a Stage,
+        workload: &'a LiveWorkload,
         arrival_seconds: u64,
     ) -> Self {
-        Self { place, contenders, stage, arrival_seconds, arrivals_per_second: None }
+        Self { cluster, contenders, workload, arrival_seconds, arrivals_per_second: None }
     }
 
     /// Creates the pods, starts a contender, and measures until it is idle.
     pub(super) async fn run(&mut self, contender: Contender) -> Result<Run> {
-        let (stage, requests) = (self.stage, &self.stage.requests);
-        stage.create_pods().await?;
-        let pods = stage.pods();
-        let (binds_before, events_before) = stage.binds_and_events().await?;
-        let before = self.place.cpu_use(requests).await?;
+        let (workload, requests) = (self.workload, &self.workload.requests);
+        workload.create_pods().await?;
+        let pods = workload.pods();
+        let (binds_before, events_before) = workload.binds_and_events().await?;
+        let before = self.cluster.cpu_use(requests).await?;
         let began = Instant::now();
         let mut process = self.contenders.start(contender)?;
-        self.place.adopt(contender.name(), &process.identity)?;
-        wait_for(stage, &mut process, 1).await?;
-        let (first_cpu, first) = (process.cpu_seconds()?, self.place.cpu_use(requests).await?);
-        wait_for(stage, &mut process, pods).await?;
-        let (last_cpu, last) = (process.cpu_seconds()?, self.place.cpu_use(requests).await?);
+        self.cluster.adopt(contender.name(), &process.identity)?;
+        wait_for(workload, &mut process, 1).await?;
+        let (first_cpu, first) = (process.cpu_seconds()?, self.cluster.cpu_use(requests).await?);
+        wait_for(workload, &mut process, pods).await?;
+        let (last_cpu, last) = (process.cpu_seconds()?, self.cluster.cpu_use(requests).await?);
         let cpu = wait_until_idle(&mut process).await?;
-        let after = self.place.cpu_use(requests).await?;
+        let after = self.cluster.cpu_use(requests).await?;
         let rss = process.identity.memory_bytes_max().unwrap_or(0);
 
-        let seen = stage.observer.take();
+        let seen = workload.observer.take();
         let Some((first_seen, last_seen)) = seen.span else { bail!("no pod was seen on a node") };
-        let (binds, events) = stage.binds_and_events().await?;
-        let mut violations = stage.violations().await?;
+        let (binds, events) = workload.binds_and_events().await?;
+        let mut violations = workload.violations().await?;
         violations += bound_twice(&seen.moved, binds - binds_before, pods);
-        stage.delete_pods().await?;
+        workload.delete_pods().await?;
 
         let per_1000 = |seconds: f64| seconds * 1000.0 / pods as f64;
         let drain_s = last_seen.duration_since(first_seen).as_secs_f64();
@@ -87,8 +87,8 @@ impl<'a> Drain<'a> {
         let rate = *self.arrivals_per_second.get_or_insert(pods_per_second * ARRIVAL_SHARE);
         let latency = self.arrive(&mut process, rate, &mut violations).await?;
         Ok(Run {
-            family: stage.family(),
-            nodes: stage.nodes(),
+            family: workload.family(),
+            nodes: workload.nodes(),
             pods,
             scheduler: contender,
             round: 0,
@@ -116,15 +116,15 @@ impl<'a> Drain<'a> {
         rate: f64,
         violations: &mut usize,
     ) -> Result<Option<Latency>> {
-        let stage = self.stage;
+        let workload = self.workload;
         let wanted = (rate * self.arrival_seconds as f64) as usize;
         if wanted == 0 {
             return Ok(None);
         }
-        let pods = &stage.measured()[..stage.pods().min(wanted)];
+        let pods = &workload.measured()[..workload.pods().min(wanted)];
         // By then the scheduler has processed the deletions.
         wait_until_idle(process).await?;
-        stage.observer.take();
+        workload.observer.take();
         let created = RefCell::new(Vec::with_capacity(pods.len()));
         let began = Instant::now();
         let arrivals = pods.iter().enumerate();
@@ -133,15 +133,15 @@ impl<'a> Drain<'a> {
             let created = &created;
             async move {
                 tokio::time::sleep_until(due.into()).await;
-                let uid = create(stage, made).await?;
+                let uid = create(workload, made).await?;
                 created.borrow_mut().push((uid, due));
                 Ok(())
             }
         })
         .await?;
-        wait_for(stage, process, pods.len()).await?;
-        let seen = stage.observer.take();
-        *violations += stage.violations().await?;
+        wait_for(workload, process, pods.len()).await?;
+        let seen = workload.observer.take();
+        *violations += workload.violations().await?;
         *violations += bound_twice(&seen.moved, pods.len() as u64, pods.len());
         let waits = created.into_inner().into_iter().filter_map(|(uid, due)| {
             let (_, bound) = seen.bound.get(&uid)?;
@@ -149,24 +149,24 @@ impl<'a> Drain<'a> {
         });
         let mut waits: Vec<f64> = waits.collect();
         waits.sort_by(f64::total_cmp);
-        stage.delete_pods().await?;
+        workload.delete_pods().await?;
         Ok(Some(Latency(waits)))
     }
 }
 
-async fn create(stage: &Stage, pod: &PodObject) -> Result<String> {
-    stage.requests.create(&pods_path(&pod.namespace), &pod.object).await
+async fn create(workload: &LiveWorkload, pod: &PodObject) -> Result<String> {
+    workload.requests.create(&pods_path(&pod.namespace), &pod.object).await
 }
 
 /// Waits until `pods` pods are bound; fails if no bind is seen for [`STALL_MAX`].
-async fn wait_for(stage: &Stage, process: &mut Process, pods: usize) -> Result<()> {
-    let mut progress = (stage.observer.count(), Instant::now());
+async fn wait_for(workload: &LiveWorkload, process: &mut Process, pods: usize) -> Result<()> {
+    let mut progress = (workload.observer.count(), Instant::now());
     loop {
-        if tokio::time::timeout(POLL_INTERVAL, stage.observer.wait(pods)).await.is_ok() {
+        if tokio::time::timeout(POLL_INTERVAL, workload.observer.wait(pods)).await.is_ok() {
             return Ok(());
         }
         process.check()?;
-        let count = stage.observer.count();
+        let count = workload.observer.count();
         if count != progress.0 {
             progress = (count, Instant::now());
         }

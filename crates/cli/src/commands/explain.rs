@@ -103,7 +103,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
 /// Returns the cluster and the pod.
 fn read(options: &Options) -> Result<(Snapshot, Pod)> {
     match (&options.live, &options.snapshot, &options.pod) {
-        (Some(pod), ..) => live::read(&live::PodReference {
+        (Some(pod), ..) => live::read(&live::PodQuery {
             pod,
             namespace: options.namespace.as_deref(),
             kubeconfig: options.kubeconfig.as_deref(),
@@ -160,6 +160,7 @@ fn report_problems(source: &str, snapshot: &Snapshot) -> Result<()> {
     Ok(())
 }
 
+/// Returns the wall-clock time in nanoseconds since the epoch.
 fn now() -> i64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX)

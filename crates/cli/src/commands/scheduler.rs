@@ -33,7 +33,7 @@ use crate::output::{complain, say};
 pub(super) use embedding::Embedding;
 pub(super) use flags::{LogFormat, Options};
 
-use flags::{Lookup, Place};
+use flags::{Lookup, RunMode};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -61,7 +61,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    if options.place == Place::Cluster {
+    if options.mode == RunMode::Cluster {
         log::start(options);
     }
     for warning in options.warnings(&gates) {
@@ -127,7 +127,7 @@ fn end_without_engine(error: &anyhow::Error) {
 }
 
 /// Returns the client-side rate limit that flags or file set explicitly. Upstream's default (50 requests
-/// per second) does not apply: the window of binds adapts to the latency of the API server instead.
+/// per second) does not apply: the bind window adapts to the latency of the API server instead.
 fn throttle(
     configuration: &Configuration,
     written: &v1::KubeSchedulerConfiguration,
@@ -182,7 +182,7 @@ impl IoConfig {
     ) -> Result<Self> {
         // The kubeconfig of the configuration file takes precedence, as in kube-scheduler.
         let written = &configuration.client_connection.kubeconfig;
-        let applies = !written.is_empty() && options.place == Place::Cluster;
+        let applies = !written.is_empty() && options.mode == RunMode::Cluster;
         let in_file = applies.then(|| PathBuf::from(written));
         let kubeconfig = in_file.or_else(|| options.kubeconfig.clone());
         let target = ConfigSource { kubeconfig, master: options.master.clone() };

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{PODS, Stage, node, pod_with};
+use crate::test_cluster::{PODS, TestCluster, node, pod_with};
 
 #[tokio::test]
 async fn explain_shows_why_a_pod_is_pending() {
-    let stage = Stage::new(vec![node("n0", 4), node("n1", 4)]).await;
-    stage.make(PODS, &pod_with("waits", &json!({"nodeSelector": {"disk": "fast"}}))).await;
+    let cluster = TestCluster::new(vec![node("n0", 4), node("n1", 4)]).await;
+    cluster.make(PODS, &pod_with("waits", &json!({"nodeSelector": {"disk": "fast"}}))).await;
     let run = |arguments: &'static [&'static str]| {
-        let mut command = stage.jindou(arguments);
+        let mut command = cluster.jindou(arguments);
         tokio::task::spawn_blocking(move || command.output().expect("it runs"))
     };
     let output = run(&["explain", "pod/waits"]).await.expect("it ran");
@@ -23,5 +23,5 @@ async fn explain_shows_why_a_pod_is_pending() {
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.starts_with("error: ") && text.contains("none"), "{text}");
-    stage.end().await;
+    cluster.end().await;
 }

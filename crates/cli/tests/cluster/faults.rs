@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Method;
 use sandbox::faults::{Fault, FaultRule};
 
-use crate::stage::{PODS, Stage, node, pod};
+use crate::test_cluster::{PODS, TestCluster, node, pod};
 
 const NODES: usize = 10;
 const PODS_PER_NODE: usize = 10;
@@ -13,19 +13,19 @@ const PODS_PER_NODE: usize = 10;
 /// Creates as many pods as fit on the nodes, so that a double bind would leave a pod pending.
 async fn all_pods_are_bound_despite(rules: Vec<FaultRule>) {
     let nodes = (0..NODES).map(|number| node(&format!("n{number}"), PODS_PER_NODE)).collect();
-    let stage = Stage::new(nodes).await;
+    let cluster = TestCluster::new(nodes).await;
     for rule in rules {
-        stage.sandbox.faults.add(rule);
+        cluster.sandbox.faults.add(rule);
     }
-    let scheduler = stage.scheduler(&[]);
+    let scheduler = cluster.scheduler(&[]);
     for number in 0..NODES * PODS_PER_NODE {
-        stage.make(PODS, &pod(&format!("p{number}"))).await;
+        cluster.make(PODS, &pod(&format!("p{number}"))).await;
     }
-    let placements = stage.placements(NODES * PODS_PER_NODE).await;
+    let placements = cluster.placements(NODES * PODS_PER_NODE).await;
     assert_eq!(placements.len(), NODES);
     assert!(placements.iter().all(|(_, pods)| *pods == PODS_PER_NODE), "{placements:?}");
     scheduler.stop().await;
-    stage.end().await;
+    cluster.end().await;
 }
 
 fn on_binds(every: u64, times: u64, fault: Fault) -> FaultRule {

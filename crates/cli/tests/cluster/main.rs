@@ -6,7 +6,7 @@ mod mistakes;
 mod placements;
 mod replicas;
 mod scheduling;
-mod stage;
+mod test_cluster;
 mod ties;
 mod victims;
 mod waiting;

@@ -7,7 +7,7 @@ use std::process::Command;
 use bench::placements::violations;
 use serde_json::{Value, json};
 
-use crate::stage::{Scheduler, Stage};
+use crate::test_cluster::{SchedulerProcess, TestCluster};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
@@ -73,31 +73,31 @@ fn deployments() -> [Value; 2] {
     [deployment("lonely", LONELY, "100m", &apart), deployment("web", PODS, "250m", &spread)]
 }
 
-async fn stage() -> Stage {
-    Stage::new((0..NODES).map(node).collect()).await
+async fn cluster() -> TestCluster {
+    TestCluster::new((0..NODES).map(node).collect()).await
 }
 
-async fn list(stage: &Stage, path: &str) -> Vec<Value> {
-    match stage.get(path).await["items"].take() {
+async fn list(cluster: &TestCluster, path: &str) -> Vec<Value> {
+    match cluster.get(path).await["items"].take() {
         Value::Array(items) => items,
         other => panic!("{path}: {other}"),
     }
 }
 
 /// Creates the pods, waits until a scheduler has placed all of them, and verifies the placements.
-async fn check(stage: Stage, mut scheduler: Scheduler) {
+async fn check(cluster: TestCluster, mut scheduler: SchedulerProcess) {
     for deployment in deployments() {
-        stage.make(DEPLOYMENTS, &deployment).await;
+        cluster.make(DEPLOYMENTS, &deployment).await;
     }
-    let run = stage.until(DEPLOYMENTS, |list| {
+    let run = cluster.until(DEPLOYMENTS, |list| {
         let mut all = list["items"].as_array().expect("a list").iter();
         all.all(|one| one["status"]["availableReplicas"] == one["spec"]["replicas"])
     });
     scheduler.does(run).await;
-    let pods = list(&stage, "/api/v1/pods").await;
+    let pods = list(&cluster, "/api/v1/pods").await;
     assert_eq!(pods.len(), PODS + LONELY);
-    let nodes = list(&stage, "/api/v1/nodes").await;
-    let namespaces = list(&stage, "/api/v1/namespaces").await;
+    let nodes = list(&cluster, "/api/v1/nodes").await;
+    let namespaces = list(&cluster, "/api/v1/namespaces").await;
     let wrong = violations(&nodes, &pods, &namespaces).expect("amounts can be read");
     assert!(wrong.is_empty(), "{wrong:#?}");
     // The checker reports a pod that is moved to a node that rejects it.
@@ -109,18 +109,18 @@ async fn check(stage: Stage, mut scheduler: Scheduler) {
         assert!(wrong.iter().any(|line| line.contains(because)), "{to}: {wrong:#?}");
     }
     drop(scheduler);
-    stage.end().await;
+    cluster.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jindou_places_a_thousand_pods_without_violations() {
-    let stage = stage().await;
+    let cluster = cluster().await;
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/e2e/scheduler.yaml");
     let config = config.to_str().expect("a path");
     let arguments =
         ["scheduler", "--bind-address=127.0.0.1", "--secure-port=0", "--config", config];
-    let scheduler = stage.start(&arguments, "scheduler.log");
-    check(stage, scheduler).await;
+    let scheduler = cluster.start(&arguments, "scheduler.log");
+    check(cluster, scheduler).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -133,16 +133,16 @@ async fn kube_scheduler_places_a_thousand_pods_without_violations() {
         );
         return;
     };
-    let stage = stage().await;
+    let cluster = cluster().await;
     // Its client sends 50 requests a second by default.
     let config = format!(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n\
          leaderElection: {{leaderElect: false}}\n\
          clientConnection: {{kubeconfig: {:?}, qps: 1000, burst: 1000}}\n",
-        stage.path("kubeconfig")
+        cluster.path("kubeconfig")
     );
     let mut command = Command::new(programs.join("kube-scheduler"));
-    command.arg("--config").arg(stage.write("scheduler.yaml", &config)).arg("--secure-port=0");
-    let scheduler = stage.spawn(command, "kube-scheduler.log");
-    check(stage, scheduler).await;
+    command.arg("--config").arg(cluster.write("scheduler.yaml", &config)).arg("--secure-port=0");
+    let scheduler = cluster.spawn(command, "kube-scheduler.log");
+    check(cluster, scheduler).await;
 }

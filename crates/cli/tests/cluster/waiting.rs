@@ -10,7 +10,7 @@ use sandbox::faults::{Fault, FaultRule};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
-use crate::stage::{PODS, Stage, TIMEOUT, node, pod};
+use crate::test_cluster::{PODS, TIMEOUT, TestCluster, node, pod};
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler";
 
@@ -20,9 +20,9 @@ fn free_port() -> u16 {
 }
 
 /// Forwards connections at an address to the API server.
-async fn forward(stage: &Stage, address: &str) {
+async fn forward(cluster: &TestCluster, address: &str) {
     let listener = tokio::net::TcpListener::bind(address).await.expect("the port is still free");
-    let server = stage.sandbox.address();
+    let server = cluster.sandbox.address();
     tokio::spawn(async move {
         while let Ok((mut from, _)) = listener.accept().await {
             tokio::spawn(async move {
@@ -37,8 +37,8 @@ async fn forward(stage: &Stage, address: &str) {
 struct Pages(kube::Client);
 
 impl Pages {
-    async fn at(stage: &Stage, port: u16) -> Self {
-        let file = Kubeconfig::from_yaml(&stage.sandbox.kubeconfig()).expect("a kubeconfig");
+    async fn at(cluster: &TestCluster, port: u16) -> Self {
+        let file = Kubeconfig::from_yaml(&cluster.sandbox.kubeconfig()).expect("a kubeconfig");
         let options = KubeConfigOptions::default();
         let config = kube::Config::from_custom_kubeconfig(file, &options);
         let mut config = config.await.expect("a config");
@@ -68,72 +68,72 @@ impl Pages {
 
 #[tokio::test]
 async fn the_scheduler_waits_for_an_api_server() {
-    let stage = Stage::new(vec![node("n", 1)]).await;
-    stage.make(PODS, &pod("a")).await;
+    let cluster = TestCluster::new(vec![node("n", 1)]).await;
+    cluster.make(PODS, &pod("a")).await;
     let (api, health) = (free_port(), free_port());
     let (master, port) =
         (format!("--master=https://127.0.0.1:{api}"), format!("--secure-port={health}"));
     let mut scheduler =
-        stage.start(&["scheduler", "--bind-address=127.0.0.1", &master, &port], "waiting.log");
-    let pages = Pages::at(&stage, health).await;
+        cluster.start(&["scheduler", "--bind-address=127.0.0.1", &master, &port], "waiting.log");
+    let pages = Pages::at(&cluster, health).await;
     scheduler.does(pages.becomes("/livez", StatusCode::OK, "ok")).await;
     let not_ready = StatusCode::INTERNAL_SERVER_ERROR;
     scheduler.does(pages.becomes("/readyz", not_ready, "sched-handler-sync")).await;
-    forward(&stage, &format!("127.0.0.1:{api}")).await;
-    scheduler.does(stage.node_of("a")).await;
+    forward(&cluster, &format!("127.0.0.1:{api}")).await;
+    scheduler.does(cluster.node_of("a")).await;
     scheduler.does(pages.becomes("/readyz", StatusCode::OK, "ok")).await;
     scheduler.stop().await;
-    stage.end().await;
+    cluster.end().await;
 }
 
 #[tokio::test]
 async fn a_signal_ends_the_wait_at_once() {
-    let stage = Stage::new(vec![node("n", 1)]).await;
+    let cluster = TestCluster::new(vec![node("n", 1)]).await;
     let address = format!("https://127.0.0.1:{}", free_port());
     let master = format!("--master={address}");
-    let mut scheduler = stage.start(&["scheduler", &master, "--secure-port=0"], "waiting.log");
+    let mut scheduler = cluster.start(&["scheduler", &master, "--secure-port=0"], "waiting.log");
     let said = format!("cannot talk to the API server at {address}");
     scheduler.says(&said).await;
     scheduler.stop().await;
-    stage.end().await;
+    cluster.end().await;
 }
 
 #[tokio::test]
 async fn a_certificate_for_another_name_ends_the_wait() {
-    let stage = Stage::new(vec![node("n", 1)]).await;
+    let cluster = TestCluster::new(vec![node("n", 1)]).await;
     let address = format!("127.0.0.2:{}", free_port());
-    forward(&stage, &address).await;
+    forward(&cluster, &address).await;
     let master = format!("--master=https://{address}");
-    let scheduler = stage.start(&["scheduler", &master, "--secure-port=0"], "waiting.log");
+    let scheduler = cluster.start(&["scheduler", &master, "--secure-port=0"], "waiting.log");
     let (ended, said) = scheduler.ended().await;
     assert_eq!(ended.code(), Some(1), "{said}");
     assert!(
         said.contains("error: cannot talk to the API server") && said.contains("name"),
         "{said}"
     );
-    stage.end().await;
+    cluster.end().await;
 }
 
 #[tokio::test]
 async fn port_0_opens_no_port() {
-    let stage = Stage::new(vec![node("n", 1)]).await;
-    stage.make(PODS, &pod("a")).await;
-    let scheduler = stage.scheduler(&[]);
-    stage.node_of("a").await;
+    let cluster = TestCluster::new(vec![node("n", 1)]).await;
+    cluster.make(PODS, &pod("a")).await;
+    let scheduler = cluster.scheduler(&[]);
+    cluster.node_of("a").await;
     assert_eq!(scheduler.listening_sockets(), 0);
     scheduler.stop().await;
     let port = format!("--secure-port={}", free_port());
-    let scheduler = stage.scheduler(&["--bind-address=127.0.0.1", &port]);
-    stage.make(PODS, &pod("b")).await;
-    stage.refusal_of("b").await;
+    let scheduler = cluster.scheduler(&["--bind-address=127.0.0.1", &port]);
+    cluster.make(PODS, &pod("b")).await;
+    cluster.refusal_of("b").await;
     assert_eq!(scheduler.listening_sockets(), 1, "the count works");
     scheduler.stop().await;
-    stage.end().await;
+    cluster.end().await;
 }
 
 #[tokio::test]
 async fn a_replica_that_lacks_a_kind_does_not_take_the_lease() {
-    let stage = Stage::new(vec![node("n", 1)]).await;
+    let cluster = TestCluster::new(vec![node("n", 1)]).await;
     let fails = FaultRule {
         method: Some(Method::GET),
         path: "/replicasets?".to_owned(),
@@ -141,21 +141,21 @@ async fn a_replica_that_lacks_a_kind_does_not_take_the_lease() {
         times: u64::MAX,
         fault: Fault::Fail(500),
     };
-    stage.sandbox.faults.add(fails);
+    cluster.sandbox.faults.add(fails);
     let health = free_port();
     let port = format!("--secure-port={health}");
     let paths = "--authorization-always-allow-paths=/readyz/*";
     let arguments = ["scheduler", "--bind-address=127.0.0.1", &port, paths];
-    let mut scheduler = stage.start(&arguments, "unsynced.log");
-    let pages = Pages::at(&stage, health).await;
+    let mut scheduler = cluster.start(&arguments, "unsynced.log");
+    let pages = Pages::at(&cluster, health).await;
     let only = "not synced yet: ReplicaSet\n";
     let sync = "/readyz/sched-handler-sync";
     scheduler.does(pages.becomes(sync, StatusCode::INTERNAL_SERVER_ERROR, only)).await;
-    let lease = stage.get(LEASE).await;
+    let lease = cluster.get(LEASE).await;
     assert_eq!(lease["reason"], "NotFound", "{lease}");
-    stage.sandbox.faults.clear();
+    cluster.sandbox.faults.clear();
     let led = |lease: &serde_json::Value| lease["spec"]["holderIdentity"].is_string();
-    scheduler.does(stage.until(LEASE, led)).await;
+    scheduler.does(cluster.until(LEASE, led)).await;
     scheduler.stop().await;
-    stage.end().await;
+    cluster.end().await;
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use anyhow::{Result, ensure};
 use http::{Method, Uri};
 use serde_json::Value;
 
@@ -132,6 +133,13 @@ pub(crate) fn double_binds(writes: &[WriteRecord]) -> Vec<String> {
     }
     accepted.retain(|_, binds| binds.len() > 1);
     accepted.iter().map(|(pod, binds)| format!("{pod} was bound to {binds:?}")).collect()
+}
+
+/// Fails with all double binds.
+pub(crate) fn check_double_binds(writes: &[WriteRecord]) -> Result<()> {
+    let twice = double_binds(writes);
+    ensure!(twice.is_empty(), "{}", twice.join("\n"));
+    Ok(())
 }
 
 fn purpose(method: &Method, uri: &Uri, body: &[u8]) -> Option<WritePurpose> {

@@ -26,7 +26,7 @@ const CUTS: u32 = 8;
 const BETWEEN_CUTS: Duration = Duration::from_millis(300);
 
 /// One of twenty responses to binds is lost, and watch events are late. Upstream's scheduler then runs
-/// with the same faults, and the number of overcommitted nodes is printed.
+/// with the same faults, and the number of its violations is printed.
 pub(crate) fn lost(env: &TestEnv) -> Result<()> {
     let late = Fault::Lag(Duration::from_secs(2));
     let rules = [
@@ -48,8 +48,10 @@ pub(crate) fn lost(env: &TestEnv) -> Result<()> {
     let kube = schedulers::kube_by(env, LIMITED_CONFIG, &proxy.kubeconfig)?;
     env.create("deployment", &[deployment("web", PODS)])?;
     wait_until_all_run(env, PODS)?;
-    let wrong = placements::problems(env)?;
-    say(&format!("with the same faults kube-scheduler makes {} nodes too full", wrong.len()));
+    let violations = placements::violations(env)?.len();
+    say(&format!(
+        "with the same faults kube-scheduler violates {violations} constraints, such as capacities"
+    ));
     kube.kill()
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use crate::bare::{self, BareControlPlane, CAPACITY_PODS};
 use crate::draw::SplitMix;
 use crate::load::{self, Load, LoadProfile};
-use crate::proxy::{Fault, RequestKind, Rule, bind_answers, double_binds};
+use crate::proxy::{Fault, RequestKind, Rule, check_double_binds};
 use crate::replicas::Replicas;
 use crate::schedulers::UNLIMITED_CONFIG;
 use crate::test_env::TestEnv;
@@ -66,25 +66,16 @@ fn hand_over_repeatedly(bare: &BareControlPlane) -> Result<()> {
     replicas.proxies().for_each(|proxy| proxy.rule(&[]));
     let full = load::wait_until_full(env, ledger, pods, CAPACITY_PODS);
     let writes = replicas.writes();
-    let twice = double_binds(&writes);
     let verdict = {
         let state = ledger.state();
+        let totals = state.totals(made, &writes);
         let verdict = Verdict::of(&state, &writes);
         let Verdict { late_binds, late_writes, late_events, stale, unknown } = &verdict;
         say(&format!(
-            "handover: {count} hand-overs, {made} pods, {} binds (requests \
-             answered: {}), {} versions seen ({} gaps); {} of {CAPACITY_PODS} places taken at the end; overcommits {}, moved pods {}, double binds {}, \
+            "handover: {count} hand-overs, {totals}, \
              late binds {} ({stale} requests to bind without the lease, {unknown} binds unknown), \
              late writes {} (and {late_events} events); \
              time without binds: {}; time to stop: {}",
-            state.binds.len(),
-            bind_answers(&writes),
-            state.versions,
-            state.gaps,
-            state.counts().1,
-            state.overcommits.len(),
-            state.moves.len(),
-            twice.len(),
             late_binds.len(),
             late_writes.len(),
             median_and_max(gaps(&state.lease_changes, &writes)),
@@ -95,7 +86,7 @@ fn hand_over_repeatedly(bare: &BareControlPlane) -> Result<()> {
     full?;
     ledger.check()?;
     verdict.check()?;
-    ensure!(twice.is_empty(), "{}", twice.join("\n"));
+    check_double_binds(&writes)?;
     let leader = replicas.wait_for_leader()?;
     replicas.stop(1 - leader)?;
     replicas.stop(leader)

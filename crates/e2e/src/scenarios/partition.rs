@@ -11,7 +11,7 @@ use anyhow::{Result, ensure};
 use crate::bare::{self, BareControlPlane, CAPACITY_PODS};
 use crate::draw::SplitMix;
 use crate::load::{self, Load, LoadProfile};
-use crate::proxy::{RunId, bind_answers, double_binds};
+use crate::proxy::{RunId, check_double_binds};
 use crate::replicas::Replicas;
 use crate::schedulers::LIMITED_CONFIG;
 use crate::test_env::{TIMEOUT, TestEnv};
@@ -110,27 +110,18 @@ fn partition_repeatedly(bare: &BareControlPlane) -> Result<()> {
     let (pods, made) = load.finish()?;
     let full = load::wait_until_full(env, ledger, pods, CAPACITY_PODS);
     let writes = replicas.writes();
-    let twice = double_binds(&writes);
     let verdict = {
         let state = ledger.state();
+        let totals = state.totals(made, &writes);
         let verdict = Verdict::of(&state, &writes);
         let Verdict { late_binds, stale, unknown, .. } = &verdict;
         say(&format!(
             "partition: {count} partitions (seed {}: {}), {} changes of the lease, {ended} replicas \
-             ended, {made} pods, {} binds (requests answered: {}), {} versions seen ({} gaps); \
-             {} of {CAPACITY_PODS} places taken at the end; overcommits {}, moved pods {}, double binds {}, late binds {} ({stale} \
-             requests to bind without the lease, {unknown} binds unknown); time without binds: {}",
+             ended, {totals}, late binds {} ({stale} requests to bind without the lease, {unknown} \
+             binds unknown); time without binds: {}",
             env.size.seed,
             median_and_max(times),
             state.lease_changes.len().saturating_sub(1),
-            state.binds.len(),
-            bind_answers(&writes),
-            state.versions,
-            state.gaps,
-            state.counts().1,
-            state.overcommits.len(),
-            state.moves.len(),
-            twice.len(),
             late_binds.len(),
             median_and_max(gaps(&state.lease_changes, &writes)),
         ));
@@ -139,7 +130,7 @@ fn partition_repeatedly(bare: &BareControlPlane) -> Result<()> {
     full?;
     ledger.check()?;
     verdict.check()?;
-    ensure!(twice.is_empty(), "{}", twice.join("\n"));
+    check_double_binds(&writes)?;
     // A process that lost the lease may not have exited yet.
     let leader = replicas.wait_for_leader()?;
     if replicas.take_ended(1 - leader)?.is_none() {

@@ -48,6 +48,7 @@ impl Requirement {
         self.values.binary_search_by(|v| (**v).cmp(value)).is_ok()
     }
 
+    /// Returns `true` if the label and the first value are integers for which `holds` is true.
     fn compares(&self, label: &str, holds: fn(i64, i64) -> bool) -> bool {
         let bound = self.values.first().and_then(|value| value.parse().ok());
         matches!((label.parse(), bound), (Ok(label), Some(bound)) if holds(label, bound))

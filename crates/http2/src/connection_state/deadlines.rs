@@ -7,14 +7,14 @@ use crate::Error;
 use crate::frame::{CANCEL, frame_type};
 
 impl ConnectionState {
-    /// Notes the deadline of a stream.
+    /// Adds the deadline of a stream; drops those of closed streams at the front.
     pub(super) fn add_deadline(&mut self, deadline: Instant, id: u32) {
         while let Some((_, id)) = self.deadlines.front()
             && !self.streams.contains_key(id)
         {
             self.deadlines.pop_front();
         }
-        // Timeouts are mostly equal, so that the place is nearly always at the end.
+        // Most timeouts are equal, so a new deadline usually belongs at the end.
         let earlier = self.deadlines.iter().rev().position(|(other, _)| *other <= deadline);
         let place = self.deadlines.len() - earlier.unwrap_or(self.deadlines.len());
         self.deadlines.insert(place, (deadline, id));

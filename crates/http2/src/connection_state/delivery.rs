@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-/// What is proven to have been received.
+/// Positions in the output, and the one up to which delivery is proven.
 #[derive(Debug)]
 pub(super) struct Delivery {
     /// Time between two probes; `None` if the connection is not fenced.

@@ -115,9 +115,9 @@ impl AffinityFilter {
             && self.existing_anti_affinity.iter().all(|(_, presence)| presence.occupied_count == 0);
     }
 
-    /// Returns `true` if the first pod of a group may go to any domain: the class matches its own affinity
+    /// Returns `true` if a pod of the class may go to any domain as the first match: it matches its own affinity
     /// terms, and no pod in any domain does.
-    fn may_start_group(&self) -> bool {
+    fn may_be_first_match(&self) -> bool {
         self.matches_itself && self.affinity.iter().all(|presence| presence.occupied_count == 0)
     }
 
@@ -130,7 +130,7 @@ impl AffinityFilter {
             }
             complete &= presence.occupied[domain.at()];
         }
-        complete || self.may_start_group()
+        complete || self.may_be_first_match()
     }
 
     fn count(&mut self, state: &State, pod: PodIdx, node: NodeIdx, change: i64) {
@@ -167,8 +167,8 @@ impl Filter for AffinityFilter {
         NodeVerdict::PASS
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, answer: NodeVerdict) -> Rejection {
-        match answer {
+    fn rejection(&self, _state: &State, _node: NodeIdx, verdict: NodeVerdict) -> Rejection {
+        match verdict {
             AFFINITY_UNSATISFIED => {
                 Rejection::unresolvable("node(s) didn't match pod affinity rules")
             }
@@ -182,9 +182,9 @@ impl Filter for AffinityFilter {
     }
 
     fn filter(&mut self, state: &State, nodes: &mut NodeSet) {
-        let may_start_group = self.may_start_group();
+        let may_be_first_match = self.may_be_first_match();
         for presence in &self.affinity {
-            if may_start_group {
+            if may_be_first_match {
                 let domains = state.topology.column(presence.key()).domains();
                 nodes.retain(|node| domains[node.at()].is_some());
             } else {
@@ -205,7 +205,7 @@ impl Filter for AffinityFilter {
         if !self.existing.are_current(state) {
             return Freshness::Stale;
         }
-        let could_start_group = self.may_start_group();
+        let could_be_first_match = self.may_be_first_match();
         let mut flipped = std::mem::take(&mut self.flipped);
         flipped.clear();
         let current = self.presences().all(|presence| presence.refresh(state, &mut flipped));
@@ -213,7 +213,7 @@ impl Filter for AffinityFilter {
             return Freshness::Stale;
         }
         self.update_skipped();
-        if self.may_start_group() == could_start_group {
+        if self.may_be_first_match() == could_be_first_match {
             for (key, domain) in &flipped {
                 for node in state.topology.column(*key).nodes(*domain) {
                     passing.set(*node, self.check(state, *node).passes());

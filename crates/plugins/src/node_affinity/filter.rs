@@ -70,8 +70,8 @@ impl Filter for AllowedNodes {
         }
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, answer: NodeVerdict) -> Rejection {
-        Rejection::unresolvable(if answer == Self::NOT_ENFORCED {
+    fn rejection(&self, _state: &State, _node: NodeIdx, verdict: NodeVerdict) -> Rejection {
+        Rejection::unresolvable(if verdict == Self::NOT_ENFORCED {
             "node(s) didn't match scheduler-enforced node affinity"
         } else {
             "node(s) didn't match Pod's node affinity/selector"

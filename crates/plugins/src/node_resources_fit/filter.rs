@@ -77,8 +77,8 @@ impl Filter for FitFilter {
         if self.lacking.is_empty() { NodeVerdict::PASS } else { self.verdict(unresolvable) }
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, answer: NodeVerdict) -> Rejection {
-        let shortage = &self.shortages[answer.0 as usize - 1];
+    fn rejection(&self, _state: &State, _node: NodeIdx, verdict: NodeVerdict) -> Rejection {
+        let shortage = &self.shortages[verdict.0 as usize - 1];
         let reason = |position: &u32| match position {
             0 => Reason::Borrowed("Too many pods"),
             _ => self.demands[*position as usize - 1].reason.clone(),

@@ -89,8 +89,8 @@ impl Filter for SpreadFilter {
         NodeVerdict::PASS
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, answer: NodeVerdict) -> Rejection {
-        if answer == LABEL_MISSING {
+    fn rejection(&self, _state: &State, _node: NodeIdx, verdict: NodeVerdict) -> Rejection {
+        if verdict == LABEL_MISSING {
             Rejection::unresolvable(
                 "node(s) didn't match pod topology spread constraints (missing required label)",
             )

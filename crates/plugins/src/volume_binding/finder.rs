@@ -152,7 +152,7 @@ impl VolumeFinder {
                 Err(_) => TRANSLATION_FAILED + position as u32,
             },
         };
-        self.bound.iter().enumerate().map(check).find(|answer| *answer != 0).unwrap_or(0)
+        self.bound.iter().enumerate().map(check).find(|verdict| *verdict != 0).unwrap_or(0)
     }
 
     /// Finds volumes for the delayed claims, or returns the reason against the node; zero if it passes.
@@ -192,14 +192,14 @@ impl Filter for VolumeFinder {
         NodeVerdict(bound | self.check_delayed(state, node))
     }
 
-    fn rejection(&self, _state: &State, _node: NodeIdx, answer: NodeVerdict) -> Rejection {
-        if let Some(position) = answer.0.checked_sub(TRANSLATION_FAILED)
+    fn rejection(&self, _state: &State, _node: NodeIdx, verdict: NodeVerdict) -> Rejection {
+        if let Some(position) = verdict.0.checked_sub(TRANSLATION_FAILED)
             && let BoundClaim::Migrated { translated: Err(problem), .. } =
                 &self.bound[position as usize]
         {
             return Rejection::error(format!("could not translate pv: {problem}"));
         }
-        let reasons = REASONS.iter().filter(|(reason, _)| answer.0 & reason != 0);
+        let reasons = REASONS.iter().filter(|(reason, _)| verdict.0 & reason != 0);
         let reasons = reasons.map(|(_, text)| Reason::Borrowed(*text)).collect();
         Rejection::new(Code::UnschedulableAndUnresolvable, reasons)
     }

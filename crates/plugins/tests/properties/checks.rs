@@ -1,4 +1,4 @@
-//! What must be true after every step.
+//! Invariants that hold after every step.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use engine::queue::QueueStage;
 
 use crate::world::{KnownPod, World};
 
-/// Where room was made for a pod last.
+/// The node from which victims were evicted last for a preemptor.
 pub(crate) struct EvictionTarget {
     node: Text,
-    /// Victims of which the deletion succeeded.
+    /// Victims whose eviction succeeded.
     pub(crate) deleted: BTreeSet<Uid>,
 }
 
 impl World {
-    /// Checks everything.
+    /// Checks all invariants.
     pub(crate) fn check(&mut self) -> Result<(), String> {
         self.engine.audit()?;
         self.check_positions()?;
@@ -25,7 +25,7 @@ impl World {
         if self.is_settled() { self.check_unschedulable() } else { Ok(()) }
     }
 
-    /// Nobody waits for an event who fits.
+    /// No unschedulable pod that waits for an event would fit.
     fn check_unschedulable(&mut self) -> Result<(), String> {
         if std::mem::take(&mut self.changed_without_event) && self.engine.audit_waiting().is_err() {
             self.wait_until_retried()?;
@@ -33,7 +33,7 @@ impl World {
         self.engine.audit_waiting()
     }
 
-    /// The engine that nobody looked into is as sound as the other.
+    /// The engine that was not audited after each step passes the same audits at the end.
     pub(crate) fn check_twin(&mut self) -> Result<(), String> {
         self.twin.audit().map_err(|wrong| format!("twin: {wrong}"))?;
         if self.is_settled() && !self.changed_without_event {
@@ -42,8 +42,7 @@ impl World {
         Ok(())
     }
 
-    /// Every pod is where it should be: on its node, in one place of the queue, or both while it is
-    /// bound.
+    /// Every pod is on its node, in one stage of the queue, or in both while it is being bound.
     fn check_positions(&self) -> Result<(), String> {
         let (state, queue) = (self.engine.state(), self.engine.queue());
         let mut queued = 0;
@@ -63,7 +62,7 @@ impl World {
             }
             let kept_out = !known.pod.gates.is_empty() || self.has_pending_evictions_for(uid);
             if place == Some(QueueStage::Gated) && !kept_out {
-                return Err(format!("{uid} is kept out for no reason"));
+                return Err(format!("{uid} is gated for no reason"));
             }
             queued += usize::from(place.is_some());
         }
@@ -78,7 +77,7 @@ impl World {
         Ok(())
     }
 
-    /// EvictionTarget is made for a pod on one node, as long as that helps.
+    /// Victims of a preemptor are evicted from one node, as long as it will fit there.
     pub(crate) fn check_eviction_target(
         &mut self,
         preemptor: &Uid,
@@ -91,13 +90,15 @@ impl World {
                 && self.awaits_eviction(preemptor, &before)
             {
                 let before = before.node;
-                return Err(format!("room is made for {preemptor} on {before}, and on {node} too"));
+                return Err(format!(
+                    "victims of {preemptor} are evicted from {before}, and from {node} too"
+                ));
             }
         }
         Ok(())
     }
 
-    /// Whether pods are leaving a node for a pod that may fit there then.
+    /// Returns whether victims are leaving a node on which the preemptor may fit once they are gone.
     fn awaits_eviction(&mut self, preemptor: &Uid, room: &EvictionTarget) -> bool {
         let Some(pod) = self.known.get(preemptor).map(|known| known.pod.clone()) else {
             return false;
@@ -116,12 +117,12 @@ impl World {
         code.flatten() == Some(Code::Unschedulable)
     }
 
-    /// A nomination ends when its pod is placed, bound or deleted, when its node goes, or when the
-    /// engine or the API server says so; and not otherwise.
+    /// A nomination ends only when its pod is assumed, bound or deleted, when its node is deleted, or when
+    /// the engine or another program changes it.
     fn check_nominations(&self) -> Result<(), String> {
-        let (state, queue) = (self.engine.state(), self.engine.queue());
+        let state = self.engine.state();
         for uid in self.known.keys() {
-            let node = state.pods.find(uid).and_then(|pod| queue.nominator.node_of(pod));
+            let node = state.pods.find(uid).and_then(|pod| self.engine.nominated_node(pod));
             let node = node.map(|node| state.nodes.name(node));
             let wanted = self.nominations.nodes.get(uid).map(|node| &**node);
             if node != wanted {
@@ -131,7 +132,7 @@ impl World {
         Ok(())
     }
 
-    /// A node on which a pod was placed has enough of everything that the pod asks for.
+    /// The node of a pod has enough of everything that the pod requests.
     pub(crate) fn check_capacity(&self, uid: &Uid) -> Result<(), String> {
         let Some(known) = self.known.get(uid) else { return Ok(()) };
         let Some(name) = known.node() else { return Ok(()) };
@@ -167,7 +168,7 @@ fn is_position_valid(known: &KnownPod, place: Option<QueueStage>, asked_about: b
     };
     let terminates = known.pod.terminating || known.deleted;
     match (known.node(), known.bound) {
-        // One that is being deleted is given up without being forgotten.
+        // A terminating pod loses its place at once, while its bind has no answer.
         (None, _) => waits || terminates && place == Some(QueueStage::Binding),
         (Some(_), false) if known.pod.node.is_empty() => place == Some(QueueStage::Binding),
         (Some(_), _) => place.is_none(),

@@ -1,4 +1,4 @@
-//! Decisions versions with the cached evaluation of a class equal decisions versions from scratch, with any
+//! Decisions made with the cached evaluation of a class equal decisions made from scratch, with any
 //! nominations and after any sequence of changes.
 
 use std::collections::BTreeMap;
@@ -17,12 +17,12 @@ use crate::generators::{self, NODES, node_name};
 
 const SECOND: i64 = 1_000_000_000;
 
-/// Something that happens. Numbers that name pods are taken modulo how many there are.
+/// One step of a case. Numbers that name pods are taken modulo the number of pods.
 #[derive(Clone, Debug)]
 enum DecisionStep {
     Node(Box<Node>),
     NodeGone(usize),
-    /// Pods of a kind create_pod, with a priority; some are on a node, some are nominated for one.
+    /// Pods of a kind are created, with a priority; some on a node, some nominated for one.
     Pods {
         kind: usize,
         count: usize,
@@ -39,7 +39,7 @@ enum DecisionStep {
     Schedule(usize),
 }
 
-/// Kinds of pods, and steps, after each of which decisions are compared or not.
+/// Kinds of pods, and steps, each with whether decisions are compared after it.
 type DecisionCase = (Vec<Pod>, Vec<(DecisionStep, bool)>);
 
 fn decision_case() -> impl Strategy<Value = DecisionCase> {
@@ -87,8 +87,9 @@ fn step() -> impl Strategy<Value = DecisionStep> {
     ]
 }
 
-/// An API server that carries out requests at once, except that pods apply_step their time to go, with two
-/// engines: decisions of one of them are compared, which must make no difference to it.
+/// An API server that carries out commands at once, except that evicted pods stay terminating until a
+/// step removes them, and two engines. The decisions of one are compared, which must not change its
+/// commands.
 struct ComparedEngines {
     engine: Engine,
     twin: Engine,
@@ -127,7 +128,7 @@ impl ComparedEngines {
                         nominated_node: name_of(nominated),
                         ..self.kinds[kind % self.kinds.len()].clone()
                     };
-                    generators::name_ephemeral_claims(&mut pod);
+                    generators::storage::name_ephemeral_claims(&mut pod);
                     self.pods.insert(pod.uid.clone(), pod.clone());
                     self.show(&pod.uid)?;
                 }

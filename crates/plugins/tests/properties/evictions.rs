@@ -1,5 +1,5 @@
-//! Full nodes, and pods that need room on them: in whatever order deletions are answered and shown,
-//! as many pods are deleted as must be.
+//! Full nodes and preemptors: in whatever order evictions are answered and shown, no more victims are
+//! deleted than the preemptors need.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,40 +13,40 @@ use proptest::prelude::*;
 const MILLISECOND: i64 = 1_000_000;
 const CORES: i64 = 4000;
 
-/// How many there are.
+/// Size of a case.
 #[derive(Clone, Copy, Debug)]
 struct ClusterSize {
     nodes: usize,
-    /// Pods on each node, which fill it.
+    /// Pods on each node, which fill it together.
     victims: usize,
     /// Pods that need a whole node each.
     preemptors: usize,
-    /// Pods that fit as soon as a victim is gone, and displace none.
+    /// Pods that fit as soon as a victim is gone, and never preempt.
     small: usize,
 }
 
-/// A deletion that was asked for.
+/// An eviction without an answer so far.
 struct PendingDeletion {
     victim: Uid,
     preemptor: Uid,
 }
 
-/// An API server whose parts are as fast as the test wants.
+/// An API server and an engine; each step of the test moves one part of them forward.
 struct FullCluster {
     engine: Engine,
     now: i64,
     pods: BTreeMap<Uid, Pod>,
     deletions: Vec<PendingDeletion>,
-    /// Answers on their way.
+    /// Answers that the engine has not received.
     answers: Vec<Change>,
-    /// Pods that terminate.
+    /// Terminating pods.
     terminating: Vec<Uid>,
-    /// Nominations to be written, in order.
+    /// Nominations that are not written, in order.
     writes: VecDeque<(Uid, Text)>,
-    /// What the watch has yet to show, in order.
+    /// Changes that the watch has not shown, in order.
     shown: VecDeque<Change>,
     deleted: BTreeSet<Uid>,
-    /// Nodes on which room was made, by the pod for which it was.
+    /// The nodes from which victims were evicted, by preemptor.
     eviction_targets: BTreeMap<Uid, BTreeSet<Text>>,
     bound: BTreeMap<Uid, Text>,
 }
@@ -133,7 +133,8 @@ impl FullCluster {
         }
     }
 
-    /// Does one of the things that can happen.
+    /// Moves one part forward: answers an eviction, delivers an answer, removes a terminating pod, writes
+    /// a nomination, shows a change, lets time pass, or schedules.
     fn step(&mut self, kind: u8, which: usize) {
         match kind {
             0 => {
@@ -180,7 +181,7 @@ impl FullCluster {
         }
     }
 
-    /// Lets everything happen that is on its way.
+    /// Repeats all steps until nothing is pending.
     fn settle(&mut self) {
         let idle = |cluster: &Self| {
             cluster.deletions.is_empty()
@@ -207,7 +208,7 @@ impl FullCluster {
         if let Some((preemptor, nodes)) =
             self.eviction_targets.iter().find(|(_, nodes)| nodes.len() != 1)
         {
-            return Err(format!("room was made for {preemptor} on {nodes:?}"));
+            return Err(format!("victims of {preemptor} were evicted from {nodes:?}"));
         }
         let bound = self.bound.keys().filter(|uid| uid.to_string().starts_with("high")).count();
         if bound != size.preemptors.min(size.nodes) {
@@ -216,7 +217,7 @@ impl FullCluster {
         Ok(())
     }
 
-    /// A scheduler that starts now, and reads kinds in any order, keeps the same nominations.
+    /// A scheduler that starts now and lists kinds in any order has the same nominations.
     fn check_restart(&self, pods_first: bool) -> Result<(), String> {
         let mut other = Self::new(ClusterSize { nodes: 0, victims: 1, preemptors: 0, small: 0 });
         let state = self.engine.state();
@@ -229,7 +230,7 @@ impl FullCluster {
         for pod in self.pods.values().filter(|pod| pod.node.is_empty()) {
             let engine = &other.engine;
             let index = engine.state().pods.find(&pod.uid).ok_or("a pod is not known")?;
-            let node = engine.queue().nominator.node_of(index);
+            let node = engine.nominated_node(index);
             let node = node.map_or("", |node| engine.state().nodes.name(node));
             if node != pod.nominated_node {
                 return Err(format!("{} is nominated for {node:?} after a restart", pod.uid));
@@ -264,7 +265,7 @@ proptest! {
     #![proptest_config(crate::config())]
 
     #[test]
-    fn as_many_pods_are_deleted_as_must_be(
+    fn no_more_victims_are_deleted_than_preemptors_need(
         size in size(),
         steps in prop::collection::vec((0..=9_u8, 0..64_usize), 1..200),
         pods_first in any::<bool>(),

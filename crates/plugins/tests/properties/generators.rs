@@ -1,12 +1,12 @@
-//! Random objects of a small world: few names, so that everything has to do with everything.
+//! Random objects of a small world: few names, so that most objects refer to each other.
+
+pub(crate) mod storage;
 
 use engine::object::{
-    AccessModes, BindingMode, ClaimPhase, CsiDriver, CsiNode, CsiStorageCapacity, DisruptionBudget,
-    HostPort, Image, InlineDisk, Labels, Namespace, Node, NodeDriver, NodeTerm, Operator, Owner,
-    PersistentVolume, PersistentVolumeClaim, Pod, PodAffinity, PodSpec, PodTerm, Protocol,
-    Requirement, Resources, Selector, SpreadConstraint, StorageClass, Taint, TaintEffect, Text,
-    Toleration, TolerationOperator, Volume, VolumePhase, VolumeSource, WhenUnsatisfiable, Workload,
-    WorkloadKind,
+    DisruptionBudget, HostPort, Image, InlineDisk, Labels, Namespace, Node, NodeTerm, Operator,
+    Owner, Pod, PodAffinity, PodSpec, PodTerm, Protocol, Requirement, Resources, Selector,
+    SpreadConstraint, Taint, TaintEffect, Text, Toleration, TolerationOperator, Volume,
+    WhenUnsatisfiable, Workload, WorkloadKind,
 };
 use proptest::collection::vec;
 use proptest::option::{of, weighted};
@@ -20,14 +20,9 @@ const ZONES: [&str; 3] = ["z1", "z2", "z3"];
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 pub(crate) const GPU: &str = "example.com/gpu";
-const DRIVER: &str = "csi.example.com";
 const MIB: i64 = 1 << 20;
 const IMAGES: [&str; 2] = ["example.com/big:1", "example.com/small:1"];
 const FEATURE: &str = "GuaranteedQoSPodCPUResize";
-/// Storage classes: bound at once, bound when used, and one that does not exist in the beginning.
-const CLASSES: [&str; 3] = ["at-once", "when-used", "later"];
-const CLAIMS: [&str; 4] = ["c1", "c2", "c3", "c4"];
-pub(crate) const VOLUMES: [&str; 4] = ["v1", "v2", "v3", "v4"];
 
 fn text(values: &'static [&'static str]) -> impl Strategy<Value = Text> {
     select(values).prop_map(Text::from)
@@ -111,7 +106,7 @@ pub(crate) fn node() -> impl Strategy<Value = Node> {
         )
 }
 
-/// At most so many nodes.
+/// Nodes are named `n0` to `n7`.
 pub(crate) const NODES: usize = 8;
 
 pub(crate) fn node_name(index: usize) -> Text {
@@ -123,7 +118,7 @@ fn resources(cpu: i64, memory: i64, gpus: i64) -> Resources {
     Resources { cpu, memory, ephemeral: 0, scalars }
 }
 
-/// Sets what a pod asks for everywhere it is told.
+/// Sets all forms of a pod's requests.
 pub(crate) fn set_requests(spec: &mut PodSpec, cpu: i64, memory: i64, gpus: i64) {
     spec.requests = resources(cpu, memory, gpus);
     spec.requests_on_node = spec.requests.clone();
@@ -134,20 +129,20 @@ pub(crate) fn set_requests(spec: &mut PodSpec, cpu: i64, memory: i64, gpus: i64)
     spec.requests_for_score.memory = spec.non_zero_memory;
 }
 
-/// What a pod asks for: cpu and memory in thousandths of a small node, and pieces of a device.
+/// Requests of a pod: thousandths of the CPU and memory of a small node, and a number of devices.
 pub(crate) fn requests() -> impl Strategy<Value = (i64, i64, i64)> {
     let amount = || select(vec![0_i64, 100, 500, 900, 1500]);
     (amount(), amount(), prop_oneof![4 => Just(0_i64), 1 => 1..=2_i64])
         .prop_map(|(cpu, memory, gpus)| (cpu, memory * MIB, gpus))
 }
 
-/// Amounts of which two do not fit into 64 bits, and none.
+/// Requests of which two do not fit into 64 bits, and zero.
 pub(crate) fn hostile_requests() -> impl Strategy<Value = (i64, i64, i64)> {
     let amount = || select(vec![0_i64, 1, i64::MAX / 2 + 1, i64::MAX - 1, i64::MAX]);
     (amount(), amount(), amount())
 }
 
-/// A pod that asks for such amounts, and explicitly for zero of a device.
+/// A pod with [`hostile_requests`], zero devices included.
 pub(crate) fn hostile_pod() -> impl Strategy<Value = Pod> {
     (pod(), hostile_requests()).prop_map(|(mut pod, (cpu, memory, gpus))| {
         let spec = pod.spec_mut();
@@ -247,7 +242,7 @@ fn volume() -> impl Strategy<Value = Volume> {
         Volume::Inline(InlineDisk::GcePersistentDisk { name: "disk".into(), read_only })
     });
     let ephemeral = Just(Volume::Ephemeral { claim: "".into() });
-    prop_oneof![8 => text(&CLAIMS).prop_map(|name| Volume::Claim { name }), 1 => disk, 2 => ephemeral]
+    prop_oneof![8 => text(&storage::CLAIMS).prop_map(|name| Volume::Claim { name }), 1 => disk, 2 => ephemeral]
 }
 
 fn owner(name: &str) -> Owner {
@@ -356,150 +351,7 @@ pub(crate) fn budget() -> impl Strategy<Value = DisruptionBudget> {
     )
 }
 
-pub(crate) fn storage_class() -> impl Strategy<Value = StorageClass> {
-    (select(&CLASSES[..]), weighted(0.3, select(&ZONES[..]))).prop_map(|(name, zone)| {
-        let mode = if name == "at-once" {
-            BindingMode::Immediate
-        } else {
-            BindingMode::WaitForFirstConsumer
-        };
-        let allowed = |zone: &str| NodeTerm {
-            expressions: [is_in(ZONE, &[zone.into()])].into(),
-            fields: [].into(),
-            malformed: false,
-        };
-        StorageClass {
-            name: name.into(),
-            provisioner: if name == "later" { NO_PROVISIONER } else { DRIVER }.into(),
-            binding_mode: Some(mode),
-            allowed_topologies: zone.map(allowed).into_iter().collect(),
-        }
-    })
-}
-
-const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
-
-/// A claim that is not bound.
-pub(crate) fn claim() -> impl Strategy<Value = PersistentVolumeClaim> {
-    let modes = select(vec![
-        AccessModes::READ_WRITE_ONCE,
-        AccessModes::READ_WRITE_ONCE,
-        AccessModes::READ_WRITE_ONCE_POD,
-    ]);
-    (text(&NAMESPACES), text(&CLAIMS), text(&CLASSES), modes, 1..=3_i64).prop_map(
-        |(namespace, name, class, access_modes, size)| PersistentVolumeClaim {
-            uid: format!("{namespace}-{name}").into(),
-            namespace,
-            name,
-            storage_class: Some(class),
-            access_modes,
-            request: Some(size),
-            phase: ClaimPhase::Pending,
-            ..PersistentVolumeClaim::default()
-        },
-    )
-}
-
-/// Names the claims of a pod's ephemeral volumes, once the pod has a name.
-pub(crate) fn name_ephemeral_claims(pod: &mut Pod) {
-    let claim = ephemeral_claim_name(&pod.name);
-    for volume in &mut pod.spec_mut().volumes {
-        if matches!(volume, Volume::Ephemeral { .. }) {
-            *volume = Volume::Ephemeral { claim: claim.clone() };
-        }
-    }
-}
-
-fn ephemeral_claim_name(pod: &str) -> Text {
-    format!("{pod}-scratch").into()
-}
-
-/// The claim that a controller makes for the ephemeral volume of a pod.
-pub(crate) fn ephemeral_claim(pod: &Pod) -> PersistentVolumeClaim {
-    let name = ephemeral_claim_name(&pod.name);
-    PersistentVolumeClaim {
-        namespace: pod.namespace.clone(),
-        uid: format!("{name}-of-{}", pod.uid).into(),
-        name,
-        storage_class: Some("when-used".into()),
-        access_modes: AccessModes::READ_WRITE_ONCE,
-        request: Some(1),
-        owner_uid: Some(pod.uid.clone()),
-        ..PersistentVolumeClaim::default()
-    }
-}
-
-/// A volume that nobody claims.
-pub(crate) fn volume_object() -> impl Strategy<Value = PersistentVolume> {
-    let modes = AccessModes::READ_WRITE_ONCE.with(AccessModes::READ_WRITE_ONCE_POD);
-    let place = (weighted(0.3, select(&ZONES[..])), weighted(0.3, node_term()));
-    (text(&VOLUMES), text(&CLASSES), 1..=3_i64, place, prop::bool::weighted(0.8)).prop_map(
-        move |(name, class, capacity, (zone, term), csi)| PersistentVolume {
-            labels: zone.map(|zone| (ZONE, zone)).into_iter().collect(),
-            capacity,
-            access_modes: modes,
-            storage_class: class,
-            node_affinity: term.map(|term| [term].into()),
-            phase: VolumePhase::Available,
-            source: if csi {
-                VolumeSource::Csi { driver: DRIVER.into(), handle: name.clone() }
-            } else {
-                VolumeSource::Other
-            },
-            name,
-            ..PersistentVolume::default()
-        },
-    )
-}
-
-/// The volume that a driver makes for a claim.
-pub(crate) fn provisioned(claim: &PersistentVolumeClaim) -> PersistentVolume {
-    let name: Text = format!("pv-{}-{}", claim.namespace, claim.name).into();
-    PersistentVolume {
-        capacity: claim.request.unwrap_or(0),
-        access_modes: claim.access_modes,
-        storage_class: claim.class().into(),
-        source: VolumeSource::Csi { driver: DRIVER.into(), handle: name.clone() },
-        name,
-        ..PersistentVolume::default()
-    }
-}
-
-pub(crate) fn csi_node() -> impl Strategy<Value = CsiNode> {
-    (0..NODES, weighted(0.9, weighted(0.9, 0..=2_i32))).prop_map(|(node, driver)| {
-        let registered =
-            |limit| NodeDriver { name: DRIVER.into(), limit, topology_keys: [ZONE.into()].into() };
-        CsiNode {
-            name: node_name(node),
-            drivers: driver.map(registered).into_iter().collect(),
-            migrated_plugins: [].into(),
-        }
-    })
-}
-
-pub(crate) fn csi_driver() -> impl Strategy<Value = CsiDriver> {
-    any::<bool>().prop_map(|storage_capacity| CsiDriver {
-        name: DRIVER.into(),
-        storage_capacity,
-        attach_required: true,
-        prevents_if_missing: false,
-    })
-}
-
-pub(crate) fn capacity() -> impl Strategy<Value = CsiStorageCapacity> {
-    (select(&ZONES[..]), 0..=3_i64, any::<bool>()).prop_map(|(zone, capacity, anywhere)| {
-        CsiStorageCapacity {
-            namespace: "a".into(),
-            name: zone.into(),
-            storage_class: "when-used".into(),
-            node_topology: Some(if anywhere { Selector::default() } else { selector(ZONE, zone) }),
-            capacity: Some(capacity),
-            maximum_volume_size: None,
-        }
-    })
-}
-
-/// A device class for the extended resource that pods ask for.
+/// Name and extended resource of a device class for the devices that pods request.
 pub(crate) fn device_class() -> (Text, Text) {
     ("gpu".into(), GPU.into())
 }

@@ -1,5 +1,5 @@
-//! Whatever happens, and in whatever order: what the engine keeps step by step equals what comes out
-//! from scratch, pods are neither lost nor bound twice, and nobody waits for an event who fits.
+//! After any sequence of steps, incremental state equals state from scratch, no pod is lost or bound
+//! twice, and no pod that would fit waits for an event.
 
 mod checks;
 mod decisions;
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use steps::{Scenario, scenario};
 use world::World;
 
-/// Runs a scenario and tells the first thing that is wrong, with the step after which it is.
+/// Runs a scenario. Returns the first violation, with the number of its step.
 fn run(scenario: &Scenario) -> Result<(), String> {
     let mut world = World::new();
     for (number, step) in scenario.steps.iter().enumerate() {
@@ -28,8 +28,8 @@ fn run(scenario: &Scenario) -> Result<(), String> {
 
 fn config() -> ProptestConfig {
     let config = ProptestConfig::default();
-    // A scenario takes a few milliseconds, and what is wrong shows in one of thousands. `PROPTEST_CASES`
-    // asks for more (or fewer).
+    // A scenario takes a few milliseconds, and a defect shows in one of thousands. `PROPTEST_CASES` sets
+    // another number.
     let cases = if config.cases == 256 { 1500 } else { config.cases };
     ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 20_000, ..config }
 }
@@ -38,7 +38,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn any_story_leaves_a_sound_engine(scenario in scenario(100)) {
+    fn any_scenario_leaves_a_consistent_engine(scenario in scenario(100)) {
         run(&scenario).map_err(TestCaseError::fail)?;
     }
 }

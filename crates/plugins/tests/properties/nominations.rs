@@ -1,4 +1,4 @@
-//! For which nodes pods must be nominated, worked out from what was written and shown.
+//! The nominations that the engines must hold, computed from what was written and shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,22 +6,22 @@ use engine::object::{Node, Text, Uid};
 
 use crate::world::KnownPod;
 
-/// Nominations as they must be.
+/// The expected nominations.
 #[derive(Default)]
 pub(crate) struct Nominations {
-    /// Nodes for which waiting pods must be nominated.
+    /// The nominated node of each waiting pod.
     pub(crate) nodes: BTreeMap<Uid, Text>,
-    /// The same of pods that are kept out, or whose node does not exist.
+    /// Nominations of gated pods, and for nodes that do not exist.
     inactive: BTreeMap<Uid, Text>,
-    /// Pods that the watch will pod_shown with a nomination that the engines did not write.
+    /// Pods that the watch will show with a nomination by another program.
     pub(crate) foreign: BTreeSet<Uid>,
-    /// Values of `status.nominatedNodeName` that are to be written, in order.
+    /// Values of `status.nominatedNodeName` that are not written yet, in order.
     pub(crate) writes: Vec<(Uid, Text)>,
 }
 
 impl Nominations {
-    /// The watch shows a pod. A nomination that the engines had written says nothing: they decided it
-    /// before, and perhaps another since.
+    /// The watch shows a pod. A nomination that the engines had written changes nothing: they know it
+    /// already, and may have decided on another node since.
     pub(crate) fn pod_shown(&mut self, uid: &Uid, node: &Text, assumed_on: bool) {
         if !self.foreign.remove(uid) || assumed_on {
             return;
@@ -38,12 +38,12 @@ impl Nominations {
         self.inactive.remove(uid);
     }
 
-    /// A node goes.
+    /// A node is deleted.
     pub(crate) fn node_gone(&mut self, name: &Text) {
         self.nodes.retain(|_, node| node != name);
     }
 
-    /// What was shown holds once the node exists and the pod is let in.
+    /// A shown nomination holds once its node exists and the pod is not gated.
     pub(crate) fn activate(
         &mut self,
         nodes: &BTreeMap<Text, Node>,

@@ -1,4 +1,4 @@
-//! What can happen in the small world.
+//! Random sequences of steps for the small world.
 
 use engine::object::{
     CsiDriver, CsiNode, CsiStorageCapacity, DisruptionBudget, Labels, Namespace, Node,
@@ -7,25 +7,25 @@ use engine::object::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::generators;
+use crate::generators::{self, storage};
 
-/// Something that happens. Numbers that name objects are taken modulo how many there are.
+/// One step of a scenario. Numbers that name objects are taken modulo the number of such objects.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// A node comes or changes.
+    /// A node is created or changed.
     Node(Box<Node>),
     NodeGone(usize),
-    /// Pods of one kind create_pod and wait.
+    /// A number of equal pods are created and wait.
     Pods(Box<Pod>, usize),
-    /// A pod comes that somebody else put on a node, which need not exist.
+    /// A pod is created that another scheduler bound to a node, which need not exist.
     Foreign(Box<Pod>, usize),
-    /// Somebody else puts a waiting pod on a node.
+    /// Another scheduler binds a waiting pod.
     Steal(usize, usize),
-    /// A pod comes that was nominated before, for a node that need not exist.
+    /// A pod is created with a nominated node, which need not exist.
     Nominated(Box<Pod>, usize),
-    /// Something else nominates a waiting pod; for the first node, it ends a nomination.
+    /// Another program nominates a waiting pod; node 0 stands for ending its nomination.
     Nominate(usize, usize),
-    /// The API server carries out the first write of a nomination of a pod.
+    /// The API server carries out the first pending write of a pod's nomination.
     Write(usize),
     Relabel(usize, Labels),
     Ungate(usize),
@@ -33,7 +33,7 @@ pub(crate) enum Step {
     Tolerate(usize, Toleration),
     Terminate(usize),
     Gone(usize),
-    /// A pod goes, and one of the same name comes.
+    /// A pod is deleted, and one of the same name is created.
     Again(usize),
     Namespace(Namespace),
     NamespaceGone(usize),
@@ -44,7 +44,7 @@ pub(crate) enum Step {
     Class(StorageClass),
     ClassGone(StorageClass),
     Claim(PersistentVolumeClaim),
-    /// A controller makes the claim of a pod's ephemeral volume.
+    /// A controller creates the claim of a pod's ephemeral volume.
     EphemeralClaim(usize),
     ClaimGone(usize),
     Volume(Box<PersistentVolume>),
@@ -59,30 +59,30 @@ pub(crate) enum Step {
     CapacityGone(CsiStorageCapacity),
     /// A volume is attached to a node.
     Attach(usize, usize),
-    /// And is no longer.
+    /// A volume is detached from a node.
     Detach(usize, usize),
     DeviceClass,
     DeviceClassGone,
-    /// The API server carries a bind command out, or refuses to.
+    /// The API server accepts or rejects a bind.
     Land(usize, bool),
-    /// What came of a bind command is told; `lost` tells of a failure whatever came of it.
+    /// The engines receive the answer to a bind; `lost` reports a failure even if it was accepted.
     AnswerBind {
         which: usize,
         lost: bool,
     },
-    /// Volumes are prepared or not, and the watch shows it before or after the answer.
+    /// Volumes are prepared or fail, and the watch shows it before or after the answer.
     AnswerVolumes {
         which: usize,
         fails: bool,
         shown_first: bool,
     },
-    /// A pod is deleted to make room or not, and is gone at once or takes its time.
+    /// A victim is evicted or not, and is gone at once or terminates first.
     AnswerEviction {
         which: usize,
         fails: bool,
         at_once: bool,
     },
-    /// Extenders answer: they fail, or leave some of what they were asked about.
+    /// Extenders answer: they fail, or pass the nodes or candidates whose bit is set in `leave`.
     AnswerExtenders {
         which: usize,
         fails: bool,
@@ -96,18 +96,18 @@ pub(crate) enum Step {
     Schedule(usize),
 }
 
-/// What happens, one after the other.
+/// Steps, in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
-    /// Whatever the scheduler wants is done and shown before the next step.
+    /// All commands are answered and shown before the next step.
     pub(crate) prompt: bool,
     pub(crate) steps: Vec<Step>,
 }
 
-/// A few nodes and what pods need on them, and then anything.
+/// A few nodes, storage objects and pods, and then any steps.
 pub(crate) fn scenario(most: usize) -> impl Strategy<Value = Scenario> {
     let nodes = vec(generators::node().prop_map(|node| Step::Node(Box::new(node))), 3..=6);
-    let classes = vec(generators::storage_class().prop_map(Step::Class), 2..=3);
+    let classes = vec(storage::storage_class().prop_map(Step::Class), 2..=3);
     let storage = vec(of_storage(), 0..=8);
     // There is no order between kinds: pods may be read before their nodes.
     let before = (nodes, classes, storage, vec(pods(), 0..=4))
@@ -182,20 +182,20 @@ fn of_namespaces() -> impl Strategy<Value = Step> {
 
 fn of_storage() -> impl Strategy<Value = Step> {
     prop_oneof![
-        2 => generators::storage_class().prop_map(Step::Class),
-        1 => generators::storage_class().prop_map(Step::ClassGone),
-        8 => generators::claim().prop_map(Step::Claim),
+        2 => storage::storage_class().prop_map(Step::Class),
+        1 => storage::storage_class().prop_map(Step::ClassGone),
+        8 => storage::claim().prop_map(Step::Claim),
         6 => which().prop_map(Step::EphemeralClaim),
         1 => which().prop_map(Step::ClaimGone),
-        6 => generators::volume_object().prop_map(|volume| Step::Volume(Box::new(volume))),
+        6 => storage::volume_object().prop_map(|volume| Step::Volume(Box::new(volume))),
         1 => which().prop_map(Step::VolumeGone),
         6 => (which(), which()).prop_map(|(claim, volume)| Step::Join(claim, volume)),
-        4 => generators::csi_node().prop_map(Step::CsiNode),
+        4 => storage::csi_node().prop_map(Step::CsiNode),
         1 => (0..generators::NODES).prop_map(Step::CsiNodeGone),
-        2 => generators::csi_driver().prop_map(Step::Driver),
+        2 => storage::csi_driver().prop_map(Step::Driver),
         1 => Just(Step::DriverGone),
-        2 => generators::capacity().prop_map(Step::Capacity),
-        1 => generators::capacity().prop_map(Step::CapacityGone),
+        2 => storage::capacity().prop_map(Step::Capacity),
+        1 => storage::capacity().prop_map(Step::CapacityGone),
         1 => (which(), 0..generators::NODES).prop_map(|(volume, node)| Step::Attach(volume, node)),
         1 => (which(), 0..generators::NODES).prop_map(|(volume, node)| Step::Detach(volume, node)),
     ]

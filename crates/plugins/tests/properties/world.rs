@@ -1,100 +1,101 @@
-//! A small cluster around two engines: an API server that does what it is told when it pleases, and
-//! a record of what the engines were told.
+//! A small cluster around two engines: an API server that carries out their commands late, in any
+//! order or not at all, and a model of what the engines must know.
+
+mod answers;
+mod pods;
+mod storage;
 
 use std::collections::BTreeMap;
 
 use api::config::{Configuration, Extender, ManagedResource};
-use engine::change::{Change, ExtenderVerdict, Storage, StorageName};
+use engine::change::Change;
 use engine::command::Command;
 use engine::engine::{Engine, Settings};
 use engine::framework::VolumeRequest;
-use engine::object::{
-    ClaimPhase, ClaimRef, Node, PersistentVolume, PersistentVolumeClaim, Pod, Text, Uid, Volume,
-    VolumeAttachment, VolumePhase,
-};
+use engine::object::{Node, PersistentVolume, PersistentVolumeClaim, Pod, Text, Uid};
 use plugins::registry::Registry;
 
 use crate::checks::EvictionTarget;
-use crate::generators::{self, GPU, NAMESPACES, SCHEDULER, VOLUMES, node_name};
+use crate::generators::{self, GPU, NAMESPACES, node_name};
 use crate::nominations::Nominations;
 use crate::steps::Step;
 
 const MILLISECOND: i64 = 1_000_000;
-/// Long enough for a pod that waits for an event to be tried without one.
+/// Longer than the 5 min after which an unschedulable pod is tried without an event.
 const UNSCHEDULABLE_WAIT_MS: i64 = 360_000;
 
 /// A pod that the engines know.
 pub(crate) struct KnownPod {
-    /// As they were last told.
+    /// The pod as of the last change that was applied.
     pub(crate) pod: Pod,
-    /// Where they assume a place for it by their own decision.
+    /// The node on which the engines assume it.
     pub(crate) assumed_on: Option<Text>,
-    /// They were told that binding it succeeded.
+    /// A successful bind was applied.
     pub(crate) bound: bool,
-    /// They were told that it was deleted to make room.
+    /// A successful eviction was applied.
     pub(crate) deleted: bool,
-    /// Of the preparation of its volumes that they wait for.
+    /// Ticket of the preparation of its volumes.
     ticket: Option<u64>,
 }
 
 impl KnownPod {
-    /// The node on which it counts.
+    /// Returns the node that its requests are counted on.
     pub(crate) fn node(&self) -> Option<&str> {
         let shown = (!self.pod.node.is_empty()).then_some(&*self.pod.node);
         shown.or(self.assumed_on.as_deref())
     }
 }
 
-/// A bind command that was not answered yet.
+/// A bind command without an answer so far.
 struct PendingBind {
     uid: Uid,
     node: Text,
-    /// Whether the API server did it, once it did anything.
+    /// Whether the API server accepted it; `None` before it was executed.
     executed: Option<bool>,
 }
 
-/// A command to prepare volumes that was not answered yet.
+/// A command to prepare volumes, without an answer so far.
 struct VolumePreparation {
     uid: Uid,
     ticket: u64,
     requests: Vec<VolumeRequest>,
 }
 
-/// A command to delete a pod that was not answered yet.
+/// A command to evict a pod, without an answer so far.
 struct PendingEviction {
     victim: Uid,
     preemptor: Uid,
 }
 
 pub(crate) struct World {
-    /// Every change goes to this one, which is looked into after every step …
+    /// Audited after every step.
     pub(crate) engine: Engine,
-    /// … and to this one, which is not: looking must make no difference.
+    /// Gets the same changes and is audited only at the end: an audit must change no decision.
     pub(crate) twin: Engine,
     pub(crate) now: i64,
     versions: u64,
-    /// What the API server has.
+    /// The objects of the API server.
     pub(crate) nodes: BTreeMap<Text, Node>,
     pods: BTreeMap<Uid, Pod>,
     claims: BTreeMap<(Text, Text), PersistentVolumeClaim>,
     volumes: BTreeMap<Text, PersistentVolume>,
-    /// What the engines were told.
+    /// The pods that the engines know.
     pub(crate) known: BTreeMap<Uid, KnownPod>,
     /// Pods that the commands of the engines changed, which the watch has not shown yet.
     undelivered: Vec<Uid>,
     binds: Vec<PendingBind>,
     volume_preparations: Vec<VolumePreparation>,
     evictions: Vec<PendingEviction>,
-    /// Where room was made, by the pod for which it was.
+    /// The node from which victims were evicted, by preemptor.
     pub(crate) eviction_targets: BTreeMap<Uid, EvictionTarget>,
     pub(crate) nominations: Nominations,
-    /// Questions to extenders that were not answered yet.
+    /// Extender calls without an answer so far.
     extender_calls: Vec<Command>,
-    /// Nodes that extenders extender_nodes, for pods that concern them.
+    /// The nodes that extenders passed, by pod.
     extender_nodes: BTreeMap<Uid, Vec<Text>>,
-    /// What the engines commands so far.
+    /// All commands of the engines so far.
     commands: Vec<Command>,
-    /// Something changed since the last look at who waits that upstream has no event for.
+    /// Something that upstream has no event for changed since the unschedulable pods were last checked.
     pub(crate) changed_without_event: bool,
 }
 
@@ -123,7 +124,7 @@ impl World {
         }
     }
 
-    /// Lets a step happen.
+    /// Carries out a step.
     pub(crate) fn apply_step(&mut self, step: Step) -> Result<(), String> {
         match step {
             Step::Node(node) => {
@@ -181,7 +182,7 @@ impl World {
                     && let Some(pod) = self.pods.remove(&uid)
                 {
                     self.show(&uid)?;
-                    self.create_pod_as(&pod.name.clone(), recreated(pod))?;
+                    self.create_pod_as(&pod.name.clone(), pods::recreated(pod))?;
                 }
             }
             Step::Namespace(namespace) => self.apply_without_event(Change::Namespace(namespace))?,
@@ -236,7 +237,7 @@ impl World {
         Ok(())
     }
 
-    /// Does and shows everything that the engines want.
+    /// Answers all commands of the engines and shows their effects.
     pub(crate) fn settle(&mut self) -> Result<(), String> {
         while !self.extender_calls.is_empty() {
             self.answer_extenders(0, false, u64::MAX)?;
@@ -256,7 +257,7 @@ impl World {
         self.apply_step(Step::ShowAll)
     }
 
-    /// Whether nothing is on its way: the API server and the engines agree on who is where.
+    /// Returns whether the API server and the engines agree on the node of every pod.
     pub(crate) fn is_settled(&self) -> bool {
         let answered = self.undelivered.is_empty()
             && self.extender_calls.is_empty()
@@ -264,14 +265,14 @@ impl World {
         answered && self.known.values().all(|known| known.assumed_on.is_none())
     }
 
-    /// Whether pods have yet to be deleted to make room for this one.
+    /// Returns whether an eviction for this preemptor has no answer so far.
     pub(crate) fn has_pending_evictions_for(&self, uid: &Uid) -> bool {
         self.evictions.iter().any(|eviction| eviction.preemptor == *uid)
     }
 
-    /// Whether extenders are asked about a pod.
+    /// Returns whether an extender call about a pod has no answer so far.
     pub(crate) fn has_extender_call(&self, uid: &Uid) -> bool {
-        self.extender_calls.iter().any(|question| match question {
+        self.extender_calls.iter().any(|call| match call {
             Command::AskExtenders { pod, .. } | Command::AskExtendersAboutVictims { pod, .. } => {
                 pod.uid == *uid
             }
@@ -279,414 +280,23 @@ impl World {
         })
     }
 
-    fn change_storage(&mut self, step: Step) -> Result<(), String> {
-        match step {
-            Step::Class(class) => self.apply(Change::Storage(Storage::Class(class).into())),
-            Step::ClassGone(class) => {
-                self.apply_without_event(Change::StorageGone(StorageName::Class(class.name)))
-            }
-            Step::Claim(claim) => {
-                let key = (claim.namespace.clone(), claim.name.clone());
-                // What a claim asks for cannot be changed.
-                if self.claims.contains_key(&key) { Ok(()) } else { self.set_claim(claim) }
-            }
-            Step::EphemeralClaim(which) => {
-                let with_ephemeral = |pod: &&Pod| {
-                    pod.spec.volumes.iter().any(|v| matches!(v, Volume::Ephemeral { .. }))
-                };
-                let pods: Vec<&Pod> = self.pods.values().filter(with_ephemeral).collect();
-                let Some(which) = which.checked_rem(pods.len()) else { return Ok(()) };
-                let claim = generators::ephemeral_claim(pods[which]);
-                let key = (claim.namespace.clone(), claim.name.clone());
-                if self.claims.contains_key(&key) { Ok(()) } else { self.set_claim(claim) }
-            }
-            Step::ClaimGone(which) => {
-                let Some((namespace, name)) = nth(&self.claims, which) else { return Ok(()) };
-                self.claims.remove(&(namespace.clone(), name.clone()));
-                self.apply_without_event(Change::StorageGone(StorageName::Claim {
-                    namespace,
-                    name,
-                }))
-            }
-            Step::Volume(volume) => match self.volumes.get(&volume.name) {
-                // Where the data is, and who may use it, cannot be changed.
-                Some(old) => {
-                    let old = old.clone();
-                    self.set_volume(PersistentVolume { labels: volume.labels, ..old })
-                }
-                None => self.set_volume(*volume),
-            },
-            Step::VolumeGone(which) => {
-                let Some(name) = nth(&self.volumes, which) else { return Ok(()) };
-                self.volumes.remove(&name);
-                self.apply_without_event(Change::StorageGone(StorageName::Volume(name)))
-            }
-            Step::Join(claim, volume) => {
-                let (Some(claim), Some(volume)) =
-                    (nth(&self.claims, claim), nth(&self.volumes, volume))
-                else {
-                    return Ok(());
-                };
-                if self.claims[&claim].is_bound() || self.volumes[&volume].claim_ref.is_some() {
-                    return Ok(());
-                }
-                self.bind_claim(&claim, &volume)
-            }
-            Step::CsiNode(node) => self.apply(Change::Storage(Storage::CsiNode(node).into())),
-            Step::CsiNodeGone(which) => self
-                .apply_without_event(Change::StorageGone(StorageName::CsiNode(node_name(which)))),
-            Step::Driver(driver) => self.apply(Change::Storage(Storage::CsiDriver(driver).into())),
-            Step::DriverGone => {
-                let name = StorageName::CsiDriver("csi.example.com".into());
-                self.apply_without_event(Change::StorageGone(name))
-            }
-            Step::Capacity(capacity) => {
-                self.apply(Change::Storage(Storage::Capacity(capacity).into()))
-            }
-            Step::CapacityGone(capacity) => {
-                let (namespace, name) = (capacity.namespace, capacity.name);
-                self.apply_without_event(Change::StorageGone(StorageName::Capacity {
-                    namespace,
-                    name,
-                }))
-            }
-            Step::Attach(volume, node) => {
-                let volume_name = VOLUMES[volume % VOLUMES.len()];
-                let attachment_name = VolumeAttachment {
-                    name: attachment_name(volume_name, node),
-                    attacher: "csi.example.com".into(),
-                    node: node_name(node),
-                    volume_name: Some(volume_name.into()),
-                };
-                self.apply(Change::Storage(Storage::Attachment(attachment_name).into()))
-            }
-            Step::Detach(volume, node) => {
-                let name = attachment_name(VOLUMES[volume % VOLUMES.len()], node);
-                self.apply(Change::StorageGone(StorageName::Attachment(name)))
-            }
-            _ => unreachable!("all other steps are taken care of"),
-        }
-    }
-
-    fn create_pod(&mut self, pod: Pod) -> Result<(), String> {
-        let name = format!("p{}", self.versions);
-        self.create_pod_as(&name, pod)
-    }
-
-    fn create_pod_as(&mut self, name: &str, mut pod: Pod) -> Result<(), String> {
-        pod.name = name.into();
-        pod.uid = format!("uid-{}", self.next_version()).into();
-        pod.creation_time = self.now;
-        generators::name_ephemeral_claims(&mut pod);
-        if !pod.node.is_empty() {
-            pod.start_time = Some(self.now);
-            pod.gates = [].into();
-        }
-        let uid = pod.uid.clone();
-        if !pod.nominated_node.is_empty() {
-            self.nominations.foreign.insert(uid.clone());
-        }
-        self.pods.insert(uid.clone(), pod);
-        self.show(&uid)
-    }
-
-    fn change_pod(&mut self, which: usize, change: impl FnOnce(&mut Pod)) -> Result<(), String> {
-        let Some(uid) = nth(&self.pods, which) else { return Ok(()) };
-        if let Some(pod) = self.pods.get_mut(&uid) {
-            change(pod);
-        }
-        self.show(&uid)
-    }
-
-    /// Shows what the API server has of a pod.
-    fn show(&mut self, uid: &Uid) -> Result<(), String> {
-        self.undelivered.retain(|undelivered| undelivered != uid);
-        let version = self.next_version();
-        let Some(pod) = self.pods.get_mut(uid) else {
-            self.known.remove(uid);
-            self.nominations.forget(uid);
-            self.eviction_targets.remove(uid);
-            return self.apply(Change::PodGone { uid: uid.clone() });
-        };
-        pod.resource_version = version;
-        let pod = pod.clone();
-        if pod.node.is_empty() && *pod.spec.scheduler_name != *SCHEDULER {
-            // Somebody else's to place.
-            return self.apply(Change::Pod(Box::new(pod)));
-        }
-        let known = self.known.entry(uid.clone()).or_insert_with(|| KnownPod {
-            pod: pod.clone(),
-            assumed_on: None,
-            bound: false,
-            deleted: false,
-            ticket: None,
-        });
-        // Pods that terminate are no longer counted for spreading; the event comes when they are gone.
-        self.changed_without_event |= pod.terminating && !known.pod.terminating;
-        known.pod = pod.clone();
-        if !pod.node.is_empty() || pod.terminating && !known.bound {
-            known.assumed_on = None;
-        }
-        let assumed_on = known.assumed_on.is_some();
-        if pod.node.is_empty() {
-            self.nominations.pod_shown(uid, &pod.nominated_node, assumed_on);
-        } else {
-            self.nominations.forget(uid);
-        }
-        self.nominations.activate(&self.nodes, &self.known);
-        self.apply(Change::Pod(Box::new(pod)))
-    }
-
-    /// Something else than the engines nominates a waiting pod; not while they are about to.
-    fn nominate_externally(&mut self, which: usize, node: usize) -> Result<(), String> {
-        let Some(uid) = nth(&self.pods, which) else { return Ok(()) };
-        let node = if node == 0 { "".into() } else { node_name(node) };
-        let is_written = self.nominations.writes.iter().any(|(written, _)| *written == uid);
-        let Some(pod) = self.pods.get_mut(&uid) else { return Ok(()) };
-        if is_written
-            || self.undelivered.contains(&uid)
-            || !pod.node.is_empty()
-            || pod.nominated_node == node
-        {
-            return Ok(());
-        }
-        pod.nominated_node = node;
-        self.nominations.foreign.insert(uid.clone());
-        self.show(&uid)
-    }
-
-    /// Carries out the first write_nomination of a nomination of a pod.
-    fn write_nomination(&mut self, which: usize) -> Result<(), String> {
-        let Some((uid, node)) = self.nominations.next_write(which) else { return Ok(()) };
-        if self.undelivered.contains(&uid) {
-            // The watch shows every change.
-            self.show(&uid)?;
-        }
-        if let Some(stored) = self.pods.get_mut(&uid)
-            && stored.node.is_empty()
-            && stored.nominated_node != node
-        {
-            stored.nominated_node = node;
-            self.undelivered.push(uid);
-        }
-        Ok(())
-    }
-
-    fn set_claim(&mut self, mut claim: PersistentVolumeClaim) -> Result<(), String> {
-        claim.resource_version = self.next_version().to_string().into();
-        self.claims.insert((claim.namespace.clone(), claim.name.clone()), claim.clone());
-        self.apply(Change::Storage(Storage::Claim(claim).into()))
-    }
-
-    fn set_volume(&mut self, mut volume: PersistentVolume) -> Result<(), String> {
-        volume.resource_version = self.next_version().to_string().into();
-        self.volumes.insert(volume.name.clone(), volume.clone());
-        self.apply(Change::Storage(Storage::Volume(volume).into()))
-    }
-
-    /// Binds a claim and a volume to each other.
-    fn bind_claim(&mut self, claim: &(Text, Text), volume: &Text) -> Result<(), String> {
-        let (Some(mut claim), Some(mut volume)) =
-            (self.claims.get(claim).cloned(), self.volumes.get(volume).cloned())
-        else {
-            return Ok(());
-        };
-        volume.claim_ref = Some(ClaimRef {
-            namespace: claim.namespace.clone(),
-            name: claim.name.clone(),
-            uid: claim.uid.clone(),
-        });
-        volume.phase = VolumePhase::Bound;
-        claim.volume_name = volume.name.clone();
-        claim.phase = ClaimPhase::Bound;
-        claim.bind_completed = true;
-        self.set_volume(volume)?;
-        self.set_claim(claim)
-    }
-
-    fn execute_bind(&mut self, which: usize, accepted: bool) {
-        if self.binds.is_empty() {
-            return;
-        }
-        let which = which % self.binds.len();
-        let bind = &mut self.binds[which];
-        if bind.executed.is_some() {
-            return;
-        }
-        let pod = self.pods.get_mut(&bind.uid);
-        let free = pod.filter(|pod| accepted && pod.node.is_empty() && !pod.terminating);
-        bind.executed = Some(free.is_some());
-        if let Some(pod) = free {
-            pod.node = bind.node.clone();
-            pod.start_time = Some(self.now);
-            self.undelivered.push(bind.uid.clone());
-        }
-    }
-
-    fn answer_bind(&mut self, which: usize, lost: bool) -> Result<(), String> {
-        if self.binds.is_empty() {
-            return Ok(());
-        }
-        let which = which % self.binds.len();
-        self.execute_bind(which, true);
-        let PendingBind { uid, executed, .. } = self.binds.remove(which);
-        let succeeded = executed == Some(true) && !lost;
-        if let Some(known) = self.known.get_mut(&uid)
-            && known.assumed_on.is_some()
-        {
-            known.bound = succeeded;
-            if !succeeded {
-                known.assumed_on = None;
-            }
-        }
-        let failure = (!succeeded).then(|| "binding failed".into());
-        self.apply(Change::Bound { uid, failure })
-    }
-
-    fn answer_volumes(
-        &mut self,
-        which: usize,
-        fails: bool,
-        shown_first: bool,
-    ) -> Result<(), String> {
-        if self.volume_preparations.is_empty() {
-            return Ok(());
-        }
-        let which = which % self.volume_preparations.len();
-        let VolumePreparation { uid, ticket, requests } = self.volume_preparations.remove(which);
-        if fails {
-            if let Some(known) = self.known.get_mut(&uid)
-                && known.ticket == Some(ticket)
-            {
-                known.assumed_on = None;
-            }
-            let failure = Some("timed out".into());
-            return self.apply(Change::VolumesReady { uid, ticket, failure });
-        }
-        let ready = Change::VolumesReady { uid, ticket, failure: None };
-        if shown_first {
-            self.prepare(&requests)?;
-            self.apply(ready)
-        } else {
-            self.apply(ready)?;
-            self.prepare(&requests)
-        }
-    }
-
-    fn prepare(&mut self, requests: &[VolumeRequest]) -> Result<(), String> {
-        for request in requests {
-            match request {
-                VolumeRequest::BindVolume { volume, namespace, claim } => {
-                    self.bind_claim(&(namespace.clone(), claim.clone()), volume)?;
-                }
-                VolumeRequest::Provision { namespace, claim, node } => {
-                    let key = (namespace.clone(), claim.clone());
-                    let Some(mut claim) = self.claims.get(&key).cloned() else { continue };
-                    claim.selected_node = Some(node.clone());
-                    let volume = generators::provisioned(&claim);
-                    let name = volume.name.clone();
-                    self.set_claim(claim)?;
-                    self.set_volume(volume)?;
-                    self.bind_claim(&key, &name)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn answer_eviction(&mut self, which: usize, fails: bool, at_once: bool) -> Result<(), String> {
-        if self.evictions.is_empty() {
-            return Ok(());
-        }
-        let which = which % self.evictions.len();
-        let PendingEviction { victim, preemptor } = self.evictions.remove(which);
-        if !fails && at_once {
-            self.pods.remove(&victim);
-            self.undelivered.push(victim.clone());
-        } else if !fails && let Some(pod) = self.pods.get_mut(&victim) {
-            pod.terminating = true;
-            pod.preempted = true;
-            self.undelivered.push(victim.clone());
-        }
-        if !fails {
-            if let Some(known) = self.known.get_mut(&victim) {
-                // As when the watch shows that it terminates.
-                self.changed_without_event |= !known.pod.terminating;
-                known.deleted = true;
-            }
-            if let Some(room) = self.eviction_targets.get_mut(&preemptor) {
-                room.deleted.insert(victim.clone());
-            }
-        }
-        let failure = fails.then(|| "forbidden".into());
-        self.apply(Change::VictimHandled { preemptor, victim, failure })
-    }
-
-    /// Extenders answer one question. Of nodes they leave one at least: who is turned down by them
-    /// everywhere waits although plugins would let it pass.
-    fn answer_extenders(&mut self, which: usize, fails: bool, leave: u64) -> Result<(), String> {
-        let Some(which) = which.checked_rem(self.extender_calls.len()) else { return Ok(()) };
-        let stays = |place: usize| leave >> (place % 64) & 1 == 1;
-        match self.extender_calls.remove(which) {
-            Command::AskExtenders { pod, ticket, nodes, .. } => {
-                let any_stays = (0..nodes.len()).any(stays);
-                let nodes = nodes.into_iter().enumerate();
-                let extender_nodes = nodes.filter(|(place, _)| stays(*place) || !any_stays);
-                let extender_nodes: Vec<Text> = extender_nodes.map(|(_, node)| node).collect();
-                self.extender_nodes.insert(pod.uid.clone(), extender_nodes.clone());
-                let passed =
-                    extender_nodes.into_iter().zip([30, 0, 100].into_iter().cycle()).collect();
-                let verdict = ExtenderVerdict { passed, failed: Vec::new() };
-                let verdict = if fails { Err("no answer".into()) } else { Ok(verdict) };
-                self.apply(Change::ExtendersAnswered { uid: pod.uid, ticket, verdict })
-            }
-            Command::AskExtendersAboutVictims { pod, ticket, candidates, .. } => {
-                let extender_nodes =
-                    candidates.into_iter().enumerate().filter(|(place, _)| stays(*place));
-                let extender_nodes = extender_nodes.map(|(_, candidate)| candidate).collect();
-                let candidates = if fails { Err("no answer".into()) } else { Ok(extender_nodes) };
-                self.apply(Change::ExtendersAnsweredAboutVictims {
-                    uid: pod.uid,
-                    ticket,
-                    candidates,
-                })
-            }
-            other => Err(format!("{other:?} is no question")),
-        }
-    }
-
-    /// Whether extenders were asked about a node that is taken, if they have a say.
-    fn check_extender_nodes(&self, uid: &Uid, node: &Text) -> Result<(), String> {
-        let Some(known) = self.known.get(uid) else { return Ok(()) };
-        let concerns = known.pod.spec.requests.scalars.iter().any(|(name, _)| **name == *GPU);
-        if concerns
-            && !self
-                .extender_nodes
-                .get(uid)
-                .is_some_and(|extender_nodes| extender_nodes.contains(node))
-        {
-            return Err(format!("extenders did not leave {node} for {uid}"));
-        }
-        Ok(())
-    }
-
     fn wait(&mut self, milliseconds: i64) -> Result<(), String> {
         self.now += milliseconds * MILLISECOND;
         self.apply(Change::Tick)
     }
 
-    /// Tells what upstream has no event for.
+    /// Applies a change that upstream has no event for.
     fn apply_without_event(&mut self, change: Change) -> Result<(), String> {
         self.changed_without_event = true;
         self.apply(change)
     }
 
-    /// Lets so much time pass that pods are tried which wait for an event that never comes.
+    /// Waits until unschedulable pods are tried without an event.
     pub(crate) fn wait_until_retried(&mut self) -> Result<(), String> {
         self.wait(UNSCHEDULABLE_WAIT_MS)
     }
 
-    /// Tells both engines, which must want the same, and takes down what they want.
+    /// Applies a change to both engines, which must emit the same commands, and records these.
     fn apply(&mut self, change: Change) -> Result<(), String> {
         let mut commands = Vec::new();
         self.engine.apply(change.clone(), self.now, &mut commands);
@@ -699,7 +309,7 @@ impl World {
         commands.into_iter().try_for_each(|command| self.record_command(command))
     }
 
-    /// What the engines commands, for whoever looks for the reason of a failure.
+    /// Returns all commands, one per line, for the message of a failure.
     pub(crate) fn history(&self) -> String {
         let lines = self.commands.iter().map(|command| format!("  {command:?}"));
         lines.collect::<Vec<_>>().join("\n")
@@ -709,7 +319,7 @@ impl World {
         match command {
             Command::Bind { pod, node, resource_version, .. } => {
                 if self.binds.iter().any(|bind| bind.uid == pod.uid) {
-                    return Err(format!("{pod:?} is to be bound while it is being bound"));
+                    return Err(format!("{pod:?} has two binds in flight"));
                 }
                 self.assume(&pod.uid, &node)?;
                 let shown = &self.known[&pod.uid].pod.resource_version;
@@ -736,35 +346,34 @@ impl World {
                     self.known.get(&pod.uid).and_then(|known| known.assumed_on.as_ref());
                 if assumed_on != Some(&node) {
                     return Err(format!(
-                        "{pod:?} is said to be on {node}, but is on {assumed_on:?}"
+                        "{pod:?} is reported on {node}, but assumed on {assumed_on:?}"
                     ));
                 }
             }
             Command::ReportPreempted { victim, .. } => {
                 let known = self.known.get_mut(&victim.uid).filter(|known| !known.bound);
                 let Some(known) = known.filter(|known| known.assumed_on.is_some()) else {
-                    return Err(format!("{victim:?} is not on its way to a node"));
+                    return Err(format!("{victim:?} is reported preempted, but is not assumed"));
                 };
                 (known.assumed_on, known.ticket) = (None, None);
             }
             Command::Evict { victim, preemptor, node } => {
                 self.check_eviction_target(&preemptor.uid, &node)?;
                 if self.known.get(&victim.uid).is_none_or(|known| known.node().is_none()) {
-                    return Err(format!("{victim:?} has no place to give up"));
+                    return Err(format!("{victim:?} is evicted, but is on no node"));
                 }
                 let (victim, preemptor) = (victim.uid, preemptor.uid);
                 self.evictions.push(PendingEviction { victim, preemptor });
             }
-            question
-            @ (Command::AskExtenders { .. } | Command::AskExtendersAboutVictims { .. }) => {
-                self.extender_calls.push(question);
+            call @ (Command::AskExtenders { .. } | Command::AskExtendersAboutVictims { .. }) => {
+                self.extender_calls.push(call);
             }
             Command::ReportFailure { nominate: None, .. } | Command::Warn { .. } => {}
         }
         Ok(())
     }
 
-    /// A place is assumed_on for a pod: a new one, or the one that is assumed_on already.
+    /// Records that the engines assume a pod on a node, or bind it to the node where it is assumed.
     fn assume(&mut self, uid: &Uid, node: &Text) -> Result<(), String> {
         let Some(known) = self.known.get_mut(uid) else {
             return Err(format!("{uid} is not known"));
@@ -808,23 +417,7 @@ fn engine() -> Engine {
     Engine::new(profiles, Settings { seed: Some(1), ..Settings::default() })
 }
 
-/// A pod as its controller makes it anew.
-fn recreated(pod: Pod) -> Pod {
-    Pod {
-        node: "".into(),
-        nominated_node: "".into(),
-        terminating: false,
-        preempted: false,
-        start_time: None,
-        ..pod
-    }
-}
-
-/// Any key of a map.
+/// Returns the key at `which`, modulo the number of keys.
 fn nth<K: Clone + Ord, V>(map: &BTreeMap<K, V>, which: usize) -> Option<K> {
     map.keys().nth(which.checked_rem(map.len())?).cloned()
-}
-
-fn attachment_name(volume: &str, node: usize) -> Text {
-    format!("{volume}-{}", node_name(node)).into()
 }

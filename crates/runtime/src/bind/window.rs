@@ -1,4 +1,4 @@
-//! The window of binds: how many may be in flight at once.
+//! The bind window: the number of binds that may be in flight at once.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_latency_falls_soon_after_a_flood() {
+    fn the_mean_latency_falls_within_six_fast_binds() {
         let window = BindWindow::default();
         (0..100).for_each(|_| window.record_success(Duration::from_secs(1)));
         (0..6).for_each(|_| window.record_success(Duration::from_millis(5)));

@@ -60,7 +60,7 @@ pub(super) struct Http2Transport {
 /// Encoded credentials, and a connection that accepts requests.
 pub(super) type ReadyConnection = (NeverIndexedFields, Arc<Connection>);
 
-/// What carries a request.
+/// The transport of a request.
 enum ReadyTransport {
     Http2(ReadyConnection),
     Http1(kube::Client),

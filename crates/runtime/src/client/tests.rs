@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
-/// What the server does with a request.
+/// Response of the server to a request.
 #[derive(Clone, Copy, PartialEq)]
 enum ServerBehaviour {
     /// Answers with what it received.

@@ -56,7 +56,7 @@ impl EventRequest {
 /// An `Event` of `events.k8s.io/v1`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Event<'a> {
+struct EventBody<'a> {
     api_version: &'static str,
     kind: &'static str,
     metadata: EventMetadata<'a>,
@@ -129,7 +129,7 @@ pub(super) fn event_body(
     note: &str,
 ) -> Bytes {
     let SeriesKey { regarding, related, scheduler, kind, reason, action } = key;
-    json_body(&Event {
+    json_body(&EventBody {
         api_version: "events.k8s.io/v1",
         kind: "Event",
         metadata: EventMetadata { namespace, name },

@@ -10,13 +10,13 @@ use tracing::warn;
 use super::client_authorities::ClientAuthorities;
 use super::identity::RequestUser;
 use super::paths::AllowedPaths;
-use super::review::{Decision, ReviewError, Reviews};
+use super::review::{AccessDecision, ReviewError, Reviews};
 use super::review_cache::NoRandomNumbers;
 use crate::api_error::Chain;
 
 /// Why a request is refused.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum AccessRefusal {
     /// The credential is invalid.
     Unauthorized,
     /// The right is missing; with the text for the user.
@@ -47,7 +47,7 @@ impl AccessControl {
         request: &Parts,
         certificates: &[CertificateDer<'static>],
         served: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), AccessRefusal> {
         let path = request.uri.path();
         // Checked before the credential: health probes must not depend on the API server.
         if self.allowed.contains(path) {
@@ -57,7 +57,7 @@ impl AccessControl {
         let verb = request.method.as_str().to_lowercase();
         let forbidden = |reason: &str| {
             let text = format!("forbidden: User {:?} cannot {verb} path {path:?}", identity.user);
-            Err(Refusal::Forbidden(match reason {
+            Err(AccessRefusal::Forbidden(match reason {
                 "" => text,
                 reason => format!("{text}: {reason}"),
             }))
@@ -67,8 +67,8 @@ impl AccessControl {
             return forbidden("");
         }
         match self.reviews.access(&identity, &verb, path).await {
-            Ok(Decision::Allowed) => Ok(()),
-            Ok(Decision::Denied(reason)) => forbidden(&reason),
+            Ok(AccessDecision::Allowed) => Ok(()),
+            Ok(AccessDecision::Denied(reason)) => forbidden(&reason),
             Err(error) => Err(unavailable(&error)),
         }
     }
@@ -77,7 +77,7 @@ impl AccessControl {
         &self,
         request: &Parts,
         certificates: &[CertificateDer<'static>],
-    ) -> Result<RequestUser, Refusal> {
+    ) -> Result<RequestUser, AccessRefusal> {
         let mut has_certificate = false;
         if let (Some(client_ca), Some((first, rest))) =
             (&self.client_ca, certificates.split_first())
@@ -94,25 +94,25 @@ impl AccessControl {
         }
         match bearer(request)? {
             Some(token) => match self.reviews.token(token).await {
-                Ok(identity) => identity.ok_or(Refusal::Unauthorized),
+                Ok(identity) => identity.ok_or(AccessRefusal::Unauthorized),
                 Err(error) => Err(unavailable(&error)),
             },
-            None if has_certificate => Err(Refusal::Unauthorized),
+            None if has_certificate => Err(AccessRefusal::Unauthorized),
             None => Ok(RequestUser::anonymous()),
         }
     }
 }
 
 /// Returns the bearer token of a request. Other schemes are ignored, as upstream.
-fn bearer(request: &Parts) -> Result<Option<&str>, Refusal> {
+fn bearer(request: &Parts) -> Result<Option<&str>, AccessRefusal> {
     let Some(value) = request.headers.get(AUTHORIZATION) else { return Ok(None) };
-    let value = value.to_str().map_err(|_| Refusal::Unauthorized)?;
+    let value = value.to_str().map_err(|_| AccessRefusal::Unauthorized)?;
     let Some((scheme, token)) = value.trim().split_once(' ') else { return Ok(None) };
     let token = token.trim();
     Ok(Some(token).filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()))
 }
 
-fn unavailable(error: &ReviewError) -> Refusal {
+fn unavailable(error: &ReviewError) -> AccessRefusal {
     warn!(error = %Chain(error), "cannot ask the API server who may see this server's pages");
-    Refusal::Unavailable
+    AccessRefusal::Unavailable
 }

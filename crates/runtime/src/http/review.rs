@@ -48,7 +48,7 @@ pub(super) enum ReviewRequestError {
 
 /// Result of an access review.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(super) enum AccessDecision {
     Allowed,
     /// Denied for this reason, which may be empty.
     Denied(String),
@@ -61,7 +61,7 @@ pub(super) struct Reviews {
     hasher: KeyHasher,
     tokens: ReviewCache<Option<RequestUser>>,
     token_permits: Semaphore,
-    decisions: ReviewCache<Decision>,
+    decisions: ReviewCache<AccessDecision>,
     decision_permits: Semaphore,
 }
 
@@ -105,7 +105,7 @@ impl Reviews {
         identity: &RequestUser,
         verb: &str,
         path: &str,
-    ) -> Result<Decision, ReviewError> {
+    ) -> Result<AccessDecision, ReviewError> {
         let key = self.hasher.key(parts(identity, verb, path).iter().map(AsRef::as_ref));
         if let Some(decision) = self.decisions.get(&key) {
             return Ok(decision);
@@ -126,9 +126,9 @@ impl Reviews {
             .map_err(ReviewError::Access)?;
         let status = review.status.unwrap_or_default();
         let decision = if status.allowed && status.denied != Some(true) {
-            Decision::Allowed
+            AccessDecision::Allowed
         } else {
-            Decision::Denied(status.reason.unwrap_or_default())
+            AccessDecision::Denied(status.reason.unwrap_or_default())
         };
         self.decisions.put(key, decision.clone());
         Ok(decision)

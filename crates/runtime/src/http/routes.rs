@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::metrics::{CONTENT_TYPE as METRICS_TYPE, Metrics};
 use crate::resources::{PodResources, ResourcesError};
 
-use super::access::Refusal;
+use super::access::AccessRefusal;
 use super::health::{Health, HealthCheck};
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -116,15 +116,15 @@ impl Routes {
 }
 
 /// Returns the response to a refused request, with Kubernetes' texts.
-pub(super) fn refuse(refusal: Refusal) -> PageResponse {
+pub(super) fn refuse(refusal: AccessRefusal) -> PageResponse {
     match refusal {
-        Refusal::Unauthorized => with(
+        AccessRefusal::Unauthorized => with(
             failure(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized"),
             WWW_AUTHENTICATE,
             "Bearer",
         ),
-        Refusal::Forbidden(text) => failure(StatusCode::FORBIDDEN, "Forbidden", &text),
-        Refusal::Unavailable => with(
+        AccessRefusal::Forbidden(text) => failure(StatusCode::FORBIDDEN, "Forbidden", &text),
+        AccessRefusal::Unavailable => with(
             failure(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "ServiceUnavailable",

@@ -54,13 +54,13 @@ struct PatchStatus<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     conditions: Option<[PatchCondition<'a>; 1]>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    nominated_node_name: Option<Nomination<'a>>,
+    nominated_node_name: Option<NominatedNode<'a>>,
 }
 
 /// The nominated node; `null` in a patch removes the field.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Nomination<'a> {
+enum NominatedNode<'a> {
     Node(&'a str),
     Removed,
 }
@@ -90,8 +90,8 @@ fn patch_body(patch: &PendingPatch, version: u64, transition_time: Option<&str>)
         last_transition_time: transition_time,
     });
     let nomination = patch.nominate.as_deref().map(|node| match node {
-        "" => Nomination::Removed,
-        node => Nomination::Node(node),
+        "" => NominatedNode::Removed,
+        node => NominatedNode::Node(node),
     });
     json_body(&StatusPatch {
         metadata: PatchMetadata {

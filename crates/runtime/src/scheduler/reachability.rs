@@ -71,7 +71,7 @@ pub enum VersionError {
 
 /// An error, and whether a later request may succeed.
 #[derive(Debug)]
-enum Failure {
+enum VersionFailure {
     Temporary(VersionError),
     Permanent(VersionError),
 }
@@ -95,10 +95,10 @@ async fn wait_until_reachable_over(
     loop {
         let error = match version(connection).await {
             Ok(version) => return Ok(version),
-            Err(Failure::Permanent(error)) => {
+            Err(VersionFailure::Permanent(error)) => {
                 return Err(UnreachableError::Permanent { address: address.clone(), error });
             }
-            Err(Failure::Temporary(error)) => error,
+            Err(VersionFailure::Temporary(error)) => error,
         };
         if Instant::now() >= log_at {
             tracing::warn!(
@@ -115,7 +115,7 @@ async fn wait_until_reachable_over(
 }
 
 /// Requests the version once.
-async fn version(connection: &ApiConnection) -> Result<String, Failure> {
+async fn version(connection: &ApiConnection) -> Result<String, VersionFailure> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Version {
@@ -132,13 +132,15 @@ async fn version(connection: &ApiConnection) -> Result<String, Failure> {
         StatusCode::OK => {
             let version = serde_json::from_slice::<Version>(response.body());
             let version =
-                version.map_err(|error| Failure::Temporary(VersionError::Malformed(error)));
+                version.map_err(|error| VersionFailure::Temporary(VersionError::Malformed(error)));
             Ok(version?.git_version)
         }
-        status if refused_by_ready && is_refusal(status) => {
-            Err(Failure::Permanent(VersionError::Refused(ApiError::from_response(&response))))
-        }
-        _ => Err(Failure::Temporary(VersionError::Refused(ApiError::from_response(&response)))),
+        status if refused_by_ready && is_refusal(status) => Err(VersionFailure::Permanent(
+            VersionError::Refused(ApiError::from_response(&response)),
+        )),
+        _ => Err(VersionFailure::Temporary(VersionError::Refused(ApiError::from_response(
+            &response,
+        )))),
     }
 }
 
@@ -151,7 +153,7 @@ async fn is_ready(connection: &ApiConnection) -> bool {
     }
 }
 
-async fn get(connection: &ApiConnection, path: &str) -> Result<Response<Bytes>, Failure> {
+async fn get(connection: &ApiConnection, path: &str) -> Result<Response<Bytes>, VersionFailure> {
     let request = ApiRequest {
         method: Method::GET,
         path: path.to_owned(),
@@ -164,12 +166,13 @@ async fn get(connection: &ApiConnection, path: &str) -> Result<Response<Bytes>, 
         ATTEMPT_TIMEOUT + crate::connect::CONNECT_TIMEOUT,
         connection.send(request),
     );
-    let response = response.await.map_err(|_| Failure::Temporary(VersionError::NoResponse))?;
+    let response =
+        response.await.map_err(|_| VersionFailure::Temporary(VersionError::NoResponse))?;
     response.map_err(|error| classify(&error))
 }
 
 /// Classifies a request's error as temporary or permanent.
-fn classify(error: &(dyn Error + 'static)) -> Failure {
+fn classify(error: &(dyn Error + 'static)) -> VersionFailure {
     let mut cause = Some(error);
     let mut tls = None;
     while let (Some(present), None) = (cause, tls) {
@@ -189,5 +192,5 @@ fn classify(error: &(dyn Error + 'static)) -> Failure {
         _ => false,
     };
     let error = VersionError::Request(root_cause(error).to_string());
-    if is_permanent { Failure::Permanent(error) } else { Failure::Temporary(error) }
+    if is_permanent { VersionFailure::Permanent(error) } else { VersionFailure::Temporary(error) }
 }

@@ -1,7 +1,7 @@
 //! Simulated kubelets: they admit, start, restart and stop the pods that are bound to their nodes.
 //!
 //! Annotations of a pod change how it runs: [`life::STARTS_AFTER`], [`life::RUNS_FOR`],
-//! [`life::EXIT_CODE`] and [`life::STOPS_AFTER`]. The lifecycle of a pod is in [`life`]. The kubelet plans
+//! [`life::EXIT_CODE`] and [`life::STOPS_AFTER`]. The lifecycle of a pod is in [`life`]. The kubelet sets
 //! the steps that follow from each version of a pod. When a step is due, it reads the pod again and takes
 //! the step only if the pod is still in a stage that allows it.
 
@@ -128,13 +128,15 @@ impl Kubelet {
             self.agenda.forget(&object.uid);
             return;
         }
-        let mut steps =
-            life::plan(&pod, ScaledClock { now: self.cluster.now(), speed: self.settings.speed });
+        let mut steps = life::due_steps(
+            &pod,
+            ScaledClock { now: self.cluster.now(), speed: self.settings.speed },
+        );
         for (_, wait) in &mut steps {
             // Without its node, nothing of a deleted pod runs any more.
             *wait = if node_exists { self.settings.wait(*wait) } else { Duration::ZERO };
         }
-        if self.agenda.plan(object, &steps).contains(&Step::Stop) {
+        if self.agenda.set_steps(object, &steps).contains(&Step::Stop) {
             self.note_killing(&pod);
         }
     }
@@ -191,7 +193,7 @@ impl Kubelet {
             match self.take_step(&pod, step) {
                 Err(failure) if failure.code != 404 => {
                     tracing::warn!(pod = %key, ?step, message = %failure.message, "pod lifecycle step failed, retrying");
-                    self.agenda.plan(&pod, &[(step, RETRY_DELAY)]);
+                    self.agenda.set_steps(&pod, &[(step, RETRY_DELAY)]);
                 }
                 _ => {}
             }

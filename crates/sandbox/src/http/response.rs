@@ -38,7 +38,7 @@ pub(super) fn output_format(accept: &str, of: &Kind) -> Result<OutputFormat, Sta
         let mut parts = one.split(';').map(str::trim);
         let kind = parts.next().unwrap_or_default();
         if kind == protobuf::CONTENT_TYPE && !one.contains("as=") {
-            if protobuf::knows(&of.api_version(), &of.kind) {
+            if protobuf::has_form(&of.api_version(), &of.kind) {
                 return Ok(OutputFormat::Protobuf);
             }
             continue;

@@ -124,9 +124,9 @@ fn profiles_that_cannot_be_built_are_refused() {
         ],
     );
     refused(
-        "profiles: [{plugins: {multiPoint: {enabled: [{name: Nobody}, {name: NodeName}, {name: NodeName}]}}}]",
+        "profiles: [{plugins: {multiPoint: {enabled: [{name: Missing}, {name: NodeName}, {name: NodeName}]}}}]",
         &[
-            "profiles[0].plugins.multiPoint.enabled: PreFilterPlugin \"Nobody\" does not exist",
+            "profiles[0].plugins.multiPoint.enabled: PreFilterPlugin \"Missing\" does not exist",
             "profiles[0].plugins.multiPoint.enabled: plugin \"NodeName\" already registered as \"FilterPlugin\"",
         ],
     );

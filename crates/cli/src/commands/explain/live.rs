@@ -15,7 +15,7 @@ use crate::api_client::{ApiClient, UnexpectedStatus, pods_path};
 use crate::output::complain;
 
 /// A pod of a live cluster.
-pub(super) struct PodReference<'a> {
+pub(super) struct PodQuery<'a> {
     /// `pod/NAME`.
     pub(super) pod: &'a str,
     /// Its namespace; `None` for that of the context.
@@ -27,12 +27,12 @@ pub(super) struct PodReference<'a> {
 }
 
 /// Reads all objects that decisions depend on, and the pod as if it were not bound.
-pub(super) fn read(reference: &PodReference<'_>) -> Result<(Snapshot, Pod)> {
-    let name = pod_name(reference.pod)?;
+pub(super) fn read(query: &PodQuery<'_>) -> Result<(Snapshot, Pod)> {
+    let name = pod_name(query.pod)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let config = configuration(reference).await?;
-        let namespace = reference.namespace.unwrap_or(&config.default_namespace);
+        let config = configuration(query).await?;
+        let namespace = query.namespace.unwrap_or(&config.default_namespace);
         let client = ApiClient::with(&config)?;
         check_connection(client.client())
             .await
@@ -58,10 +58,10 @@ fn pod_name(text: &str) -> Result<&str> {
     Ok(name)
 }
 
-async fn configuration(reference: &PodReference<'_>) -> Result<kube::Config> {
+async fn configuration(query: &PodQuery<'_>) -> Result<kube::Config> {
     // Each error of the chain repeats its source.
     let root = |error: kube::config::KubeconfigError| anyhow!("{}", anyhow!(error).root_cause());
-    let file = match reference.kubeconfig {
+    let file = match query.kubeconfig {
         Some(path) => Kubeconfig::read_from(path)
             .map_err(root)
             .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?,
@@ -70,7 +70,7 @@ async fn configuration(reference: &PodReference<'_>) -> Result<kube::Config> {
         )?,
     };
     let options = KubeConfigOptions {
-        context: reference.context.map(str::to_owned),
+        context: query.context.map(str::to_owned),
         ..KubeConfigOptions::default()
     };
     let config = kube::Config::from_custom_kubeconfig(file, &options).await;

@@ -142,7 +142,7 @@ pub(in crate::commands) struct Options {
 
     /// Print the reproduced version of Kubernetes and the version of Jindou, and exit.
     #[arg(long, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
-    pub(super) version: Version,
+    pub(super) version: VersionFlag,
 
     /// Flags of kube-scheduler without effect.
     #[command(flatten)]
@@ -150,7 +150,7 @@ pub(in crate::commands) struct Options {
 
     /// Where the scheduler runs.
     #[arg(skip)]
-    pub(super) place: Place,
+    pub(super) mode: RunMode,
     /// Signals to and from the program around an embedded scheduler.
     #[arg(skip)]
     pub(super) embedding: Option<Embedding>,
@@ -165,7 +165,7 @@ pub(super) struct Alone {
 
 /// Where a scheduler runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum RunMode {
     /// On a real cluster.
     #[default]
     Cluster,
@@ -186,7 +186,7 @@ pub(in crate::commands) enum LogFormat {
 
 /// Value of `--version`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Version {
+pub(super) enum VersionFlag {
     /// Do not print the version.
     No,
     /// Print one line.
@@ -197,7 +197,7 @@ pub(super) enum Version {
     Other(String),
 }
 
-impl FromStr for Version {
+impl FromStr for VersionFlag {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -249,7 +249,7 @@ impl Options {
             Alone::try_parse_from(["scheduler", "--secure-port=0", "--leader-elect=false"])?
                 .options;
         options.config = config.map(Path::to_owned);
-        options.place = Place::Embedded;
+        options.mode = RunMode::Embedded;
         options.embedding = Some(embedding.clone());
         Ok(options)
     }
@@ -274,7 +274,7 @@ impl Options {
                     .to_owned(),
             );
         }
-        if let Version::Other(version) = &self.version {
+        if let VersionFlag::Other(version) = &self.version {
             warnings.push(format!(
                 "--version={version} has no effect here: the reported version is that of the program"
             ));

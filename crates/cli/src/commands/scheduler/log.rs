@@ -4,12 +4,12 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
 
-use super::flags::{LogFormat, Options, Place};
+use super::flags::{LogFormat, Options, RunMode};
 
 /// Starts logging to standard error.
 pub(super) fn start(options: &Options) {
     let (ours, others) = match options.v {
-        0..4 if options.place == Place::Embedded => (LevelFilter::WARN, LevelFilter::WARN),
+        0..4 if options.mode == RunMode::Embedded => (LevelFilter::WARN, LevelFilter::WARN),
         0..4 => (LevelFilter::INFO, LevelFilter::WARN),
         4..6 => (LevelFilter::DEBUG, LevelFilter::WARN),
         6..10 => (LevelFilter::TRACE, LevelFilter::INFO),

@@ -184,7 +184,7 @@ impl Election {
     }
 }
 
-/// Lets the engine decide while this process leads. Returns the error that ends the process: after a lost
+/// Runs the engine while this process leads. Returns the error that ends the process: after a lost
 /// lease, only a restart guarantees that no state is outdated by another leader.
 async fn lead(
     scheduler: &Scheduler,

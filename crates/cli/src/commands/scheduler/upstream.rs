@@ -13,7 +13,7 @@ use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _, ValueParse
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _, Error, FromArgMatches};
 
-use super::flags::{Alone, Span, Version};
+use super::flags::{Alone, Span, VersionFlag};
 
 pub use page::reference_page;
 pub use table::FLAGS;
@@ -27,12 +27,12 @@ fn command() -> Command {
 }
 
 /// Returns the output of `--version`; `None` if the flag is not set.
-pub(super) fn version(requested: &Version) -> Option<String> {
+pub(super) fn version(requested: &VersionFlag) -> Option<String> {
     let own = env!("CARGO_PKG_VERSION");
     match requested {
-        Version::No | Version::Other(_) => None,
-        Version::Line => Some(format!("Kubernetes {KUBERNETES_VERSION} (Jindou {own})\n")),
-        Version::Raw => Some(format!(
+        VersionFlag::No | VersionFlag::Other(_) => None,
+        VersionFlag::Line => Some(format!("Kubernetes {KUBERNETES_VERSION} (Jindou {own})\n")),
+        VersionFlag::Raw => Some(format!(
             "version.Info{{Major:\"1\", Minor:\"36\", GitVersion:\"{KUBERNETES_VERSION}\", Jindou:\"{own}\"}}\n"
         )),
     }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use world::World;
 
-/// Something that happens. Numbers are taken modulo what there is.
+/// One step of a scenario. Numbers that name objects are taken modulo the number of such objects.
 #[derive(Clone, Debug)]
 enum Step {
     AddPod {

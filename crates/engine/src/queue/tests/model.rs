@@ -9,7 +9,7 @@ use crate::index::{ClassIdx, PodIdx};
 use crate::queue::testing::*;
 use crate::queue::{FailedAttempt, NEVER, PendingPod, PluginSet, QueueStage, QueuedPod, WakeScope};
 
-/// What can happen. Numbers are taken modulo what there is.
+/// One operation on the queue. Numbers that name pods are taken modulo the number of pods.
 #[derive(Clone, Debug)]
 enum Step {
     Add { pod: u32, class: u32, priority: i32 },

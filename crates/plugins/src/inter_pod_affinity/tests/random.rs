@@ -154,8 +154,8 @@ proptest! {
             };
             let expected = reference.verdicts(&[]);
             prop_assert_eq!(&verdicts(&mut *filter), &expected);
-            for (node, answer) in nodes.iter().zip(&expected) {
-                prop_assert_eq!(passing.contains(*node), *answer == 0);
+            for (node, verdict) in nodes.iter().zip(&expected) {
+                prop_assert_eq!(passing.contains(*node), *verdict == 0);
             }
             let node = nodes[number % nodes.len()];
             filter.add_pod(&state, pending, node);

@@ -89,7 +89,7 @@ impl Reference<'_> {
                 count(*pod, *node, *change);
             }
         }
-        let answer = |node: NodeIdx| {
+        let verdict = |node: NodeIdx| {
             let labels = &self.state.nodes.object(node).labels;
             let pair = |term: &PodTerm| {
                 let key = &term.topology_key;
@@ -98,9 +98,9 @@ impl Reference<'_> {
             let in_domains = own.required.iter().all(|term| pair(term).is_some());
             let found =
                 own.required.iter().all(|t| pair(t).is_some_and(|p| affinity.contains_key(&p)));
-            let may_start_group =
+            let may_be_first_match =
                 affinity.is_empty() && matches_all(&self.class.namespace, &self.class.labels);
-            if !in_domains || !found && !may_start_group {
+            if !in_domains || !found && !may_be_first_match {
                 1
             } else if own
                 .required_anti
@@ -114,7 +114,7 @@ impl Reference<'_> {
                 0
             }
         };
-        self.state.nodes.present().iter().map(answer).collect()
+        self.state.nodes.present().iter().map(verdict).collect()
     }
 
     /// Returns the final scores of feasible nodes by slot, zero for others; `None` if skipped.

@@ -47,7 +47,7 @@ impl Reference<'_> {
         counted.count() as i64
     }
 
-    /// Returns the verdicts of the filter, with these pods on these nodes as well (1) or not (-1).
+    /// Returns the verdicts of the filter if these pods were added to (1) or removed from (-1) these nodes.
     pub(super) fn verdicts(&self, supposed: &[(PodIdx, NodeIdx, i64)]) -> Vec<u32> {
         let mut maps = vec![BTreeMap::new(); self.constraints.len()];
         let nodes: Vec<NodeIdx> = self.state.nodes.present().iter().collect();
@@ -70,7 +70,7 @@ impl Reference<'_> {
                 *map.entry(value).or_insert(0) += count;
             }
         }
-        let answer = |node: NodeIdx| {
+        let verdict = |node: NodeIdx| {
             for (map, constraint) in maps.iter().zip(self.constraints) {
                 let Some(value) = self.label(node, &constraint.topology_key) else { return 1 };
                 let minimum = if (map.len() as i64) < i64::from(constraint.min_domains) {
@@ -87,7 +87,7 @@ impl Reference<'_> {
             }
             0
         };
-        nodes.into_iter().map(answer).collect()
+        nodes.into_iter().map(verdict).collect()
     }
 
     /// Returns the final scores of feasible nodes by slot, zero for others.

@@ -11,7 +11,7 @@ use super::*;
 pub(super) const OURS: &str = "node-1";
 pub(super) const OTHER: &str = "node-2";
 
-/// How the server handles a bind.
+/// Response of the server to a bind.
 #[derive(Clone, Debug)]
 pub(super) enum RequestFault {
     Healthy,

@@ -75,7 +75,7 @@ fn a_certificate_for_another_name_or_of_another_authority_is_permanent() {
             std::io::ErrorKind::InvalidData,
             rustls::Error::InvalidCertificate(problem),
         );
-        matches!(classify(&error), Failure::Permanent(_))
+        matches!(classify(&error), VersionFailure::Permanent(_))
     };
     assert!(is_permanent(CertificateError::NotValidForName));
     assert!(is_permanent(CertificateError::UnknownIssuer));

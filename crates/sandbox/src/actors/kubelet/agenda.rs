@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::life::Step;
 use crate::store::Object;
 
-/// Time, and a sequence number that makes it unique and keeps the order of planning.
+/// Time, and a sequence number that makes it unique and keeps the order of insertion.
 type Due = (Instant, u64);
 
 /// A due step of a pod.
@@ -25,23 +25,24 @@ pub(super) struct Agenda {
     tasks: BTreeMap<Due, Task>,
     /// The entries of `tasks` by the uid of their pod. There are no empty lists.
     pods: BTreeMap<Box<str>, Vec<(Step, Due)>>,
-    planned: u64,
+    /// Sequence number of the last task.
+    sequence: u64,
 }
 
 impl Agenda {
-    /// Replaces the steps of a pod; each is due after its delay. A step that was already planned keeps its
-    /// time unless the new one is earlier. Returns the steps that were not planned before.
-    pub(super) fn plan(&mut self, pod: &Object, steps: &[(Step, Duration)]) -> Vec<Step> {
+    /// Replaces the steps of a pod; each is due after its delay. A step that the pod already had keeps its
+    /// time unless the new one is earlier. Returns the steps that are new.
+    pub(super) fn set_steps(&mut self, pod: &Object, steps: &[(Step, Duration)]) -> Vec<Step> {
         let before = self.pods.remove(&pod.uid).unwrap_or_default();
         let mut after = Vec::new();
         let mut new = Vec::new();
         for &(step, wait) in steps {
-            self.planned += 1;
+            self.sequence += 1;
             // Beyond the range of the clock, so never due.
             let Some(time) = Instant::now().checked_add(wait) else { continue };
-            let mut due = (time, self.planned);
+            let mut due = (time, self.sequence);
             match before.iter().find(|(old, _)| *old == step) {
-                Some((_, planned)) => due = due.min(*planned),
+                Some((_, present)) => due = due.min(*present),
                 None => new.push(step),
             }
             after.push((step, due));
@@ -100,14 +101,14 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn a_step_that_is_planned_again_keeps_its_time_or_gets_a_sooner_one() {
+    async fn a_step_that_is_set_again_keeps_its_time_or_gets_a_sooner_one() {
         let mut agenda = Agenda::default();
         let start = Instant::now();
-        assert_eq!(agenda.plan(&pod("a"), &[(Step::Start, 10 * SECOND)]), [Step::Start]);
+        assert_eq!(agenda.set_steps(&pod("a"), &[(Step::Start, 10 * SECOND)]), [Step::Start]);
         tokio::time::advance(4 * SECOND).await;
-        assert_eq!(agenda.plan(&pod("a"), &[(Step::Start, 10 * SECOND)]), []);
+        assert_eq!(agenda.set_steps(&pod("a"), &[(Step::Start, 10 * SECOND)]), []);
         assert_eq!(agenda.next(), Some(start + 10 * SECOND));
-        assert_eq!(agenda.plan(&pod("a"), &[(Step::Start, SECOND)]), []);
+        assert_eq!(agenda.set_steps(&pod("a"), &[(Step::Start, SECOND)]), []);
         assert_eq!(agenda.next(), Some(start + 5 * SECOND));
         assert!(agenda.take().is_none());
         tokio::time::advance(SECOND).await;
@@ -116,11 +117,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn steps_missing_from_a_new_plan_are_dropped() {
+    async fn steps_missing_from_the_new_ones_are_dropped() {
         let mut agenda = Agenda::default();
-        agenda.plan(&pod("a"), &[(Step::Exit, SECOND), (Step::Expire, 2 * SECOND)]);
-        agenda.plan(&pod("b"), &[(Step::Exit, Duration::MAX)]);
-        assert_eq!(agenda.plan(&pod("a"), &[(Step::Stop, 3 * SECOND)]), [Step::Stop]);
+        agenda.set_steps(&pod("a"), &[(Step::Exit, SECOND), (Step::Expire, 2 * SECOND)]);
+        agenda.set_steps(&pod("b"), &[(Step::Exit, Duration::MAX)]);
+        assert_eq!(agenda.set_steps(&pod("a"), &[(Step::Stop, 3 * SECOND)]), [Step::Stop]);
         assert_eq!((agenda.tasks.len(), agenda.pods.len()), (1, 1));
         agenda.forget("a");
         assert!(agenda.tasks.is_empty() && agenda.pods.is_empty());

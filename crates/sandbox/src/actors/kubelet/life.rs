@@ -1,7 +1,7 @@
 //! The lifecycle of a pod on its node: the stage that its object shows, and the steps that follow.
 //!
-//! This module reads no clock and writes no object: [`Stage::of`] and [`plan`] are functions of a pod and
-//! a given time. The kubelet takes each planned step when it is due.
+//! This module reads no clock and writes no object: [`Stage::of`] and [`due_steps`] are functions of a pod and
+//! a given time. The kubelet takes each step when it is due.
 
 use std::time::Duration;
 
@@ -108,7 +108,7 @@ impl Stage {
 }
 
 /// Returns the steps that follow from the stage of a pod, and the delay of each.
-pub(super) fn plan(pod: &Value, clock: ScaledClock) -> Vec<(Step, Duration)> {
+pub(super) fn due_steps(pod: &Value, clock: ScaledClock) -> Vec<(Step, Duration)> {
     let mut steps = Vec::new();
     let mut add = |step, wait: Option<Duration>| steps.extend(wait.map(|wait| (step, wait)));
     let at_once = Some(Duration::ZERO);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn every_stage_plans_steps_that_it_allows() {
+    fn every_stage_has_steps_that_it_allows() {
         let mut free = pod("Pending", None);
         free["spec"]["nodeName"] = "".into();
         let seconds = Duration::from_secs;
@@ -302,8 +302,8 @@ mod tests {
             (deleted(pod("Failed", Some("terminated")), 0), Some(Stage::Stopped), vec![]),
         ] {
             assert_eq!(Stage::of(&pod), stage, "{pod}");
-            assert_eq!(plan(&pod, CLOCK), steps, "{pod}");
-            for (step, _) in plan(&pod, CLOCK) {
+            assert_eq!(due_steps(&pod, CLOCK), steps, "{pod}");
+            for (step, _) in due_steps(&pod, CLOCK) {
                 assert!(stage.is_some_and(|stage| stage.allows(step)), "{step:?}: {pod}");
             }
         }
@@ -314,7 +314,7 @@ mod tests {
         let stop = |given: &str, grace: i64| {
             let mut pod = deleted(pod("Running", Some("running")), grace);
             pod["metadata"]["annotations"][STOPS_AFTER] = given.into();
-            plan(&pod, CLOCK)[0].1.as_secs()
+            due_steps(&pod, CLOCK)[0].1.as_secs()
         };
         assert_eq!(
             [stop("20s", 30), stop("20s", 5), stop("nonsense", 30), stop("0s", 30), stop("20s", 0)],
@@ -328,7 +328,7 @@ mod tests {
         pod["spec"]["activeDeadlineSeconds"] = 100.into();
         let clock =
             |second, speed| ScaledClock { now: Timestamp::from_second(second).unwrap(), speed };
-        let left = |clock| plan(&pod, clock)[0].1.as_secs();
+        let left = |clock| due_steps(&pod, clock)[0].1.as_secs();
         assert_eq!(
             [
                 left(clock(0, 1.0)),
@@ -346,10 +346,10 @@ mod tests {
     fn pods_of_jobs_end_by_themselves_only_if_the_sandbox_started_them() {
         let mut pod = pod("Running", Some("running"));
         pod["metadata"]["ownerReferences"] = json!([{"kind": "Job"}]);
-        assert_eq!(plan(&pod, CLOCK), []);
+        assert_eq!(due_steps(&pod, CLOCK), []);
         pod["status"]["containerStatuses"][0]["containerID"] = "sandbox://1".into();
-        assert_eq!(plan(&pod, CLOCK), [(Step::Exit, JOB_RUNS_FOR)]);
+        assert_eq!(due_steps(&pod, CLOCK), [(Step::Exit, JOB_RUNS_FOR)]);
         pod["metadata"]["annotations"][RUNS_FOR] = "7s".into();
-        assert_eq!(plan(&pod, CLOCK), [(Step::Exit, Duration::from_secs(7))]);
+        assert_eq!(due_steps(&pod, CLOCK), [(Step::Exit, Duration::from_secs(7))]);
     }
 }

@@ -11,9 +11,9 @@ use engine::object::Labels;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
+use super::cluster::LiveCluster;
 use super::manifest;
 use super::observer::Observer;
-use super::place::Place;
 use crate::families::Family;
 use crate::workers::{WORKERS, for_each_concurrent};
 use crate::{metrics, placements};
@@ -31,7 +31,7 @@ const SETUP_TIMEOUT: Duration = Duration::from_mins(1);
 const SHOWN_MAX: usize = 5;
 
 /// A workload as Kubernetes objects.
-pub(super) struct Work {
+pub(super) struct WorkloadObjects {
     family: &'static str,
     namespaces: Vec<(String, Value)>,
     nodes: Vec<Value>,
@@ -50,7 +50,11 @@ pub(super) struct PodObject {
 }
 
 /// Returns the objects of a family; fails if a control plane without controllers cannot provide some of them.
-pub(super) fn prepare(family: &'static Family, nodes: usize, pods: Option<usize>) -> Result<Work> {
+pub(super) fn prepare(
+    family: &'static Family,
+    nodes: usize,
+    pods: Option<usize>,
+) -> Result<WorkloadObjects> {
     let work = (family.work)(nodes);
     let reject = |why: &str| anyhow::anyhow!("{} cannot be measured live: {why}", family.name);
     let mut namespaces: BTreeMap<String, Labels> = BTreeMap::new();
@@ -96,12 +100,12 @@ pub(super) fn prepare(family: &'static Family, nodes: usize, pods: Option<usize>
         (name, object)
     });
     let namespaces = namespaces.collect();
-    Ok(Work { family: family.name, namespaces, nodes, initial, measured })
+    Ok(WorkloadObjects { family: family.name, namespaces, nodes, initial, measured })
 }
 
 /// A workload on a control plane.
-pub(super) struct Stage {
-    work: Work,
+pub(super) struct LiveWorkload {
+    objects: WorkloadObjects,
     /// Client of an administrator.
     pub(super) requests: ApiClient,
     /// Client with the scheduler's credentials.
@@ -112,60 +116,63 @@ pub(super) struct Stage {
     namespaces: Vec<String>,
 }
 
-impl Stage {
+impl LiveWorkload {
     /// Creates namespaces, nodes and initial pods. Fails if the cluster has other nodes, on which pods could be placed.
-    pub(super) async fn set_up(place: &Place, work: Work) -> Result<Self> {
-        let requests = ApiClient::connect(&place.kubeconfig).await?;
-        let scheduler = ApiClient::connect(&place.scheduler_kubeconfig).await?;
+    pub(super) async fn set_up(cluster: &LiveCluster, objects: WorkloadObjects) -> Result<Self> {
+        let requests = ApiClient::connect(&cluster.kubeconfig).await?;
+        let scheduler = ApiClient::connect(&cluster.scheduler_kubeconfig).await?;
         let others = requests.get("/api/v1/nodes?limit=1").await?;
         if others["items"].as_array().is_some_and(|nodes| !nodes.is_empty()) {
             bail!("the cluster has nodes already; measuring needs one without");
         }
-        let observer = Observer::start(ApiClient::connect(&place.kubeconfig).await?).await?;
-        let mut stage = Self { work, requests, scheduler, observer, namespaces: Vec::new() };
+        let observer = Observer::start(ApiClient::connect(&cluster.kubeconfig).await?).await?;
+        let mut workload = Self { objects, requests, scheduler, observer, namespaces: Vec::new() };
         complain(&format!(
             "{}: creating {} nodes and {} initial pods …",
-            stage.work.family,
-            stage.work.nodes.len(),
-            stage.work.initial.len()
+            workload.objects.family,
+            workload.objects.nodes.len(),
+            workload.objects.initial.len()
         ));
-        stage.create_namespaces().await?;
-        stage.create_nodes().await?;
-        for_each_concurrent(&stage.work.initial, WORKERS, |made| async {
-            stage.requests.create(&pods_path(&made.namespace), &made.object).await.map(|_| ())
+        workload.create_namespaces().await?;
+        workload.create_nodes().await?;
+        for_each_concurrent(&workload.objects.initial, WORKERS, |made| async {
+            workload.requests.create(&pods_path(&made.namespace), &made.object).await.map(|_| ())
         })
         .await?;
-        let bound =
-            stage.work.initial.iter().filter(|made| !made.object["spec"]["nodeName"].is_null());
-        tokio::time::timeout(SETUP_TIMEOUT, stage.observer.wait(bound.count()))
+        let bound = workload
+            .objects
+            .initial
+            .iter()
+            .filter(|made| !made.object["spec"]["nodeName"].is_null());
+        tokio::time::timeout(SETUP_TIMEOUT, workload.observer.wait(bound.count()))
             .await
             .context("the watch does not show the pods that were created")??;
-        stage.observer.take();
-        Ok(stage)
+        workload.observer.take();
+        Ok(workload)
     }
 
     /// Returns the name of the family.
     pub(super) fn family(&self) -> &'static str {
-        self.work.family
+        self.objects.family
     }
 
     /// Returns the number of nodes.
     pub(super) fn nodes(&self) -> usize {
-        self.work.nodes.len()
+        self.objects.nodes.len()
     }
 
     /// Returns the number of measured pods.
     pub(super) fn pods(&self) -> usize {
-        self.work.measured.len()
+        self.objects.measured.len()
     }
 
     /// Returns the measured pods.
     pub(super) fn measured(&self) -> &[PodObject] {
-        &self.work.measured
+        &self.objects.measured
     }
 
     async fn create_namespaces(&mut self) -> Result<()> {
-        for (name, object) in &self.work.namespaces {
+        for (name, object) in &self.objects.namespaces {
             if !self.requests.create("/api/v1/namespaces", object).await?.is_empty() {
                 self.namespaces.push(name.clone());
             }
@@ -178,7 +185,7 @@ impl Stage {
     }
 
     async fn create_nodes(&self) -> Result<()> {
-        for_each_concurrent(&self.work.nodes, WORKERS, |node| async {
+        for_each_concurrent(&self.objects.nodes, WORKERS, |node| async {
             self.requests.create("/api/v1/nodes", node).await?;
             // Admission adds the not-ready taint to new nodes.
             let path = format!("/api/v1/nodes/{}", text(node, "name"));
@@ -190,7 +197,7 @@ impl Stage {
         let taints = |nodes: &[Value]| -> usize {
             nodes.iter().map(|n| n["spec"]["taints"].as_array().map_or(0, Vec::len)).sum()
         };
-        while taints(&self.requests.list("/api/v1/nodes").await?) != taints(&self.work.nodes) {
+        while taints(&self.requests.list("/api/v1/nodes").await?) != taints(&self.objects.nodes) {
             if Instant::now() > deadline {
                 bail!("nodes do not become ready; controllers need a kubelet or kwok for them");
             }
@@ -202,7 +209,7 @@ impl Stage {
     /// Creates the measured pods. Fails if one is bound, since no scheduler should run.
     pub(super) async fn create_pods(&self) -> Result<()> {
         self.observer.take();
-        for_each_concurrent(&self.work.measured, WORKERS, |made| async {
+        for_each_concurrent(&self.objects.measured, WORKERS, |made| async {
             self.requests.create(&pods_path(&made.namespace), &made.object).await.map(|_| ())
         })
         .await?;
@@ -214,11 +221,11 @@ impl Stage {
 
     /// Deletes the measured pods and all events.
     pub(super) async fn delete_pods(&self) -> Result<()> {
-        for_each_concurrent(&self.work.measured, WORKERS, |made| async {
+        for_each_concurrent(&self.objects.measured, WORKERS, |made| async {
             self.requests.delete(&format!("{}/{}", pods_path(&made.namespace), made.name)).await
         })
         .await?;
-        for (namespace, _) in &self.work.namespaces {
+        for (namespace, _) in &self.objects.namespaces {
             for path in ["api/v1", "apis/events.k8s.io/v1"] {
                 let path = format!("/{path}/namespaces/{namespace}/events");
                 self.requests.send(Method::DELETE, &path, None, &[StatusCode::NOT_FOUND]).await?;
@@ -232,9 +239,9 @@ impl Stage {
     pub(super) async fn raw_binds_per_second(&self) -> Result<f64> {
         self.create_pods().await?;
         let began = Instant::now();
-        let pods = &self.work.measured[..self.work.measured.len().min(RAW_PODS_MAX)];
+        let pods = &self.objects.measured[..self.objects.measured.len().min(RAW_PODS_MAX)];
         for_each_concurrent(
-            pods.iter().zip(self.work.nodes.iter().cycle()),
+            pods.iter().zip(self.objects.nodes.iter().cycle()),
             BINDS_AT_ONCE,
             |(made, node)| async {
                 let binding = json!({
@@ -277,11 +284,11 @@ impl Stage {
     /// Deletes all that was created except namespaces, which the next family may use, and returns their names.
     pub(super) async fn clear(self) -> Result<Vec<String>> {
         self.delete_pods().await?;
-        for_each_concurrent(&self.work.initial, WORKERS, |made| async {
+        for_each_concurrent(&self.objects.initial, WORKERS, |made| async {
             self.requests.delete(&format!("{}/{}", pods_path(&made.namespace), made.name)).await
         })
         .await?;
-        for_each_concurrent(&self.work.nodes, WORKERS, |node| async {
+        for_each_concurrent(&self.objects.nodes, WORKERS, |node| async {
             self.requests.delete(&format!("/api/v1/nodes/{}", text(node, "name"))).await
         })
         .await?;

@@ -20,13 +20,13 @@ pub(crate) const TIMEOUT: Duration = Duration::from_mins(4);
 
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 
-pub(crate) struct Stage {
+pub(crate) struct TestCluster {
     pub(crate) sandbox: Sandbox,
     client: kube::Client,
     folder: tempfile::TempDir,
 }
 
-impl Stage {
+impl TestCluster {
     pub(crate) async fn new(nodes: Vec<Value>) -> Self {
         let options = Options { more_nodes: nodes, ..Options::default() };
         let sandbox = Sandbox::start(&options).await.expect("it starts");
@@ -58,23 +58,23 @@ impl Stage {
     }
 
     /// Starts a scheduler without leader election, with additional arguments.
-    pub(crate) fn scheduler(&self, arguments: &[&str]) -> Scheduler {
+    pub(crate) fn scheduler(&self, arguments: &[&str]) -> SchedulerProcess {
         let alone = ["scheduler", "--secure-port=0", "--leader-elect=false"];
         self.start(&[&alone, arguments].concat(), "scheduler.log")
     }
 
-    pub(crate) fn start(&self, arguments: &[&str], log: &str) -> Scheduler {
+    pub(crate) fn start(&self, arguments: &[&str], log: &str) -> SchedulerProcess {
         self.spawn(self.jindou(arguments), log)
     }
 
     /// Starts any scheduler, with its log in a file.
-    pub(crate) fn spawn(&self, mut command: Command, log: &str) -> Scheduler {
+    pub(crate) fn spawn(&self, mut command: Command, log: &str) -> SchedulerProcess {
         let path = self.path(log);
         let log = File::create(&path).expect("a file");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let mut command = tokio::process::Command::from(command);
         let child = command.kill_on_drop(true).spawn().expect("it starts");
-        Scheduler { child, log: path }
+        SchedulerProcess { child, log: path }
     }
 
     async fn send(&self, method: Method, path: &str, form: &str, body: &Value) -> Value {
@@ -171,12 +171,12 @@ impl Stage {
 }
 
 /// A running scheduler; killed when dropped.
-pub(crate) struct Scheduler {
+pub(crate) struct SchedulerProcess {
     child: Child,
     log: PathBuf,
 }
 
-impl Scheduler {
+impl SchedulerProcess {
     /// Waits for `work`; panics if the scheduler exits before.
     pub(crate) async fn does<T>(&mut self, work: impl Future<Output = T>) -> T {
         tokio::select! {
@@ -231,7 +231,7 @@ impl Scheduler {
     }
 }
 
-impl Drop for Scheduler {
+impl Drop for SchedulerProcess {
     #[expect(clippy::print_stderr, reason = "the test that fails shows it")]
     fn drop(&mut self) {
         if std::thread::panicking() {

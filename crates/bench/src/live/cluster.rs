@@ -13,7 +13,7 @@ use crate::metrics;
 use crate::server::Server;
 
 /// A control plane.
-pub(super) struct Place {
+pub(super) struct LiveCluster {
     /// Kubeconfig of an administrator.
     pub(super) kubeconfig: PathBuf,
     /// Kubeconfig of the schedulers.
@@ -38,7 +38,7 @@ pub(super) struct CpuUse {
     pub(super) outside: f64,
 }
 
-impl Place {
+impl LiveCluster {
     /// Starts a control plane without controllers, so that nodes stay as created and nothing else uses the API server.
     pub(super) async fn start() -> Result<Self> {
         complain("starting a control plane …");
