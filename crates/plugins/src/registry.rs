@@ -5,6 +5,7 @@ use api::config::{
 };
 use engine::framework::{Extender, Plugin, Point, Profile};
 
+use crate::simple::{self, NodePlugin};
 use crate::table::TABLE;
 
 /// Builds a plugin from its arguments, or returns the error in them.
@@ -21,6 +22,26 @@ struct RegisteredPlugin {
     build: PluginFactory,
 }
 
+impl RegisteredPlugin {
+    /// Returns the plugin if it says of itself what it was registered with.
+    fn checked(&self, plugin: Box<dyn Plugin>) -> Result<Box<dyn Plugin>, String> {
+        let sorted = |points: &[Point]| {
+            let mut points = points.to_vec();
+            points.sort_unstable();
+            points.dedup();
+            points
+        };
+        if plugin.name() != self.name {
+            Err(format!("it is registered as {:?} but names itself {:?}", self.name, plugin.name()))
+        } else if sorted(plugin.points()) != sorted(self.points) {
+            let (registered, own) = (self.points, plugin.points());
+            Err(format!("it is registered for {registered:?} but implements {own:?}"))
+        } else {
+            Ok(plugin)
+        }
+    }
+}
+
 impl Default for Registry {
     /// Returns a registry with the plugins of the table.
     fn default() -> Self {
@@ -34,7 +55,15 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// Adds a custom plugin; it replaces a registered plugin of the same name.
+    /// Adds a custom plugin in short form; it replaces a registered plugin of the same name.
+    #[must_use]
+    pub fn with_plugin<P: NodePlugin>(self) -> Self {
+        let build: PluginFactory = Box::new(|args| P::new(args).map(simple::plugin));
+        self.with(P::NAME, P::POINTS, build)
+    }
+
+    /// Adds a custom plugin; it replaces a registered plugin of the same name. Profiles are refused if
+    /// the built plugin says another name or other points.
     pub fn with(mut self, name: &str, points: &'static [Point], build: PluginFactory) -> Self {
         self.entries.retain(|entry| entry.name != name);
         self.entries.push(RegisteredPlugin { name: name.to_owned(), points, build });
@@ -93,7 +122,7 @@ impl Registry {
         let mut names = Vec::new();
         for name in expanded.plugins() {
             let Some(entry) = self.find(name) else { continue };
-            match (entry.build)(profile.args(name)) {
+            match (entry.build)(profile.args(name)).and_then(|plugin| entry.checked(plugin)) {
                 Ok(plugin) => {
                     plugins.push(plugin);
                     names.push(name);

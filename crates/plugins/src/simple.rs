@@ -1,12 +1,19 @@
-//! Custom plugins that look at one node at a time: implement [`NodePlugin`] and register it.
+//! Custom plugins in short form: implement [`NodePlugin`] and register it.
 //!
 //! ```
 //! use plugins::registry::Registry;
-//! use plugins::simple::{self, Class, NodePlugin, NodeView, Point, Rejection};
+//! use plugins::simple::{Args, Class, NodePlugin, NodeView, Point, Rejection};
 //!
 //! struct NoSpot;
 //!
 //! impl NodePlugin for NoSpot {
+//!     const NAME: &'static str = "NoSpot";
+//!     const POINTS: &'static [Point] = &[Point::Filter];
+//!
+//!     fn new(_args: Option<&Args>) -> Result<Self, String> {
+//!         Ok(Self)
+//!     }
+//!
 //!     fn filter(&self, _pod: &Class, node: &NodeView) -> Result<(), Rejection> {
 //!         match node.label("example.com/spot") {
 //!             Some("true") => Err(Rejection::unresolvable("node(s) were spot nodes")),
@@ -15,43 +22,66 @@
 //!     }
 //! }
 //!
-//! const POINTS: &[Point] = &[Point::Filter];
-//! let build = Box::new(|_: Option<&_>| Ok(simple::plugin("NoSpot", POINTS, NoSpot)));
-//! let registry = Registry::default().with("NoSpot", POINTS, build);
+//! let registry = Registry::default().with_plugin::<NoSpot>();
 //! assert!(registry.contains("NoSpot"));
 //! ```
 //!
 //! A plugin that depends on pods of *other* nodes, or that must be fast on tens of thousands of nodes,
 //! implements [`engine::framework::Plugin`] instead.
 
-use std::sync::Arc;
+mod adapter;
+mod pod_on_node;
+#[cfg(test)]
+mod tests;
+mod view;
 
-use engine::framework::scorer::{proportional, proportional_reversed};
-use engine::framework::{
-    Action, Code, Extremes, Filter, NodeVerdict, PreFilterResult, Preparation, Resource, Scorer,
-    Subscription,
-};
-use engine::index::NodeIdx;
-use engine::object::{Labels, PodSpec, Taint};
-use engine::state::State;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 pub use api::config::PluginArgs as Args;
-pub use engine::framework::{Class, Plugin, Point, Rejection};
+pub use engine::framework::event::Object;
+pub use engine::framework::{
+    Action, Class, Effects, Event, Extremes, InitialState, Permit, Plugin, PluginState, Point,
+    Rejection, Resource, Subscription,
+};
+pub use engine::index::{NodeIdx, PodIdx};
+pub use engine::state::State;
 
-/// A plugin that looks at one node at a time. All methods have defaults; implement those you need.
+pub use adapter::plugin;
+pub use pod_on_node::{PodOnNode, WaitingPod};
+pub use view::{NodeView, PlacedPod};
+
+/// A plugin that looks at one node at a time. All methods have defaults; implement
+/// [`NodePlugin::new`] and those of your [`NodePlugin::POINTS`].
 ///
-/// Results must depend only on the arguments, the pod and the [`NodeView`]: they are cached, and the
-/// methods are called again only when one of these changes.
-pub trait NodePlugin: Send + Sync + 'static {
-    /// Accepts or rejects a node. [`Rejection::unresolvable`] means that evicting pods cannot help.
+/// Results of [`NodePlugin::filter`] and [`NodePlugin::score`] are cached. They may depend on the
+/// arguments, the pod's [`Class`], the [`NodeView`], the plugin's own state (see
+/// [`NodePlugin::initial_state`]) and the time (see [`NodePlugin::valid_until`]), and on nothing
+/// else; they are computed again when one of these changes.
+pub trait NodePlugin: Sized + Send + Sync + 'static {
+    /// Name in configuration files.
+    const NAME: &'static str;
+
+    /// Extension points that the plugin implements: Filter, Score, Reserve, Permit or PostBind.
+    const POINTS: &'static [Point];
+
+    /// Builds the plugin from the arguments of its `pluginConfig`, or returns the error in them; see
+    /// [`args`]. The default refuses: it is for plugins that are built otherwise, with
+    /// [`Registry::with`](crate::registry::Registry::with).
+    fn new(_args: Option<&Args>) -> Result<Self, String> {
+        Err("it is not built from a configuration".to_owned())
+    }
+
+    /// Filter: accepts or rejects a node.
+    ///
+    /// [`Rejection::unresolvable`] means that evicting pods cannot help, [`Rejection::until`] that
+    /// the node is accepted later without an event.
     fn filter(&self, _pod: &Class, _node: &NodeView) -> Result<(), Rejection> {
         Ok(())
     }
 
-    /// Returns the raw score of a node. After scaling (see [`NodePlugin::scale`]) it must lie between 0
-    /// and 100.
+    /// Score: returns the raw score of a node. After scaling (see [`NodePlugin::scale`]) it must lie
+    /// between 0 and 100.
     fn score(&self, _pod: &Class, _node: &NodeView) -> i64 {
         0
     }
@@ -61,9 +91,58 @@ pub trait NodePlugin: Send + Sync + 'static {
         Scale::AsIs
     }
 
+    /// Scales a raw score with the plugin's own function, for [`Scale::Own`]. `extremes` are those of
+    /// the feasible nodes.
+    fn normalise(&self, raw: i64, _extremes: Extremes) -> i64 {
+        raw
+    }
+
+    /// Returns the time at which results for the pod change without an event, in nanoseconds since
+    /// the epoch; `None` if they do not. Then they are computed again, and pods that no node fits are
+    /// retried.
+    fn valid_until(&self, _pod: &Class, _now: i64) -> Option<i64> {
+        None
+    }
+
     /// Returns `true` if results depend on the pods of the node or on their requests. `false` saves the
     /// calls after each change of these pods.
     fn reads_pods(&self) -> bool {
+        true
+    }
+
+    /// Returns the plugin's state for an empty cluster, if it has one: see [`PluginState`]. The first
+    /// profile with the plugin provides it for all. [`NodeView::plugin_state`] reads it.
+    fn initial_state(&self) -> Option<InitialState> {
+        None
+    }
+
+    /// Reserve: accepts or rejects the node chosen for a pod, which is assumed to be on it.
+    fn reserve(&self, _pod: &mut PodOnNode) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    /// Undoes [`NodePlugin::reserve`]. It is called for all Reserve plugins, even if their `reserve` did
+    /// not run.
+    fn unreserve(&self, _pod: &mut PodOnNode) {}
+
+    /// Permit: allows a pod to be bound, makes it wait, or rejects it.
+    fn permit(&self, _pod: &mut PodOnNode) -> Permit {
+        Permit::Allow
+    }
+
+    /// PostBind: called after the pod was bound.
+    fn post_bind(&self, _pod: &mut PodOnNode) {}
+
+    /// Returns the events that may make a pod schedulable that this plugin rejected. By default these
+    /// are changes of nodes, of the pod itself and, with [`NodePlugin::reads_pods`] or a state of its
+    /// own, of pods on nodes.
+    fn events(&self) -> Vec<Subscription> {
+        adapter::default_events(self)
+    }
+
+    /// Returns `false` only if the event certainly does not make pods of the class schedulable that this
+    /// plugin rejected.
+    fn hint(&self, _pod: &Class, _event: &Event, _effects: &mut Effects) -> bool {
         true
     }
 }
@@ -77,87 +156,8 @@ pub enum Scale {
     MoreIsBetter,
     /// Zero becomes 100 and the highest score becomes 0. Scores must not be negative.
     LessIsBetter,
-}
-
-/// A node, as plugins see it.
-#[derive(Clone, Copy)]
-pub struct NodeView<'a> {
-    state: &'a State,
-    node: NodeIdx,
-}
-
-/// A pod on a node, as plugins see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlacedPod<'a> {
-    /// Namespace.
-    pub namespace: &'a str,
-    /// Name.
-    pub name: &'a str,
-    /// Labels.
-    pub labels: &'a Labels,
-    /// Spec.
-    pub spec: &'a PodSpec,
-}
-
-impl<'a> NodeView<'a> {
-    /// Returns the name.
-    pub fn name(&self) -> &'a str {
-        self.state.nodes.name(self.node)
-    }
-
-    /// Returns the labels.
-    pub fn labels(&self) -> &'a Labels {
-        &self.state.nodes.object(self.node).labels
-    }
-
-    /// Returns the value of a label.
-    pub fn label(&self, key: &str) -> Option<&'a str> {
-        self.labels().get(key)
-    }
-
-    /// Returns the taints.
-    pub fn taints(&self) -> &'a [Taint] {
-        &self.state.nodes.object(self.node).taints
-    }
-
-    /// Returns the allocatable amount of a resource: cpu in thousandths of a core, memory in bytes, other
-    /// resources (also `pods`) as a number.
-    pub fn allocatable(&self, resource: &str) -> i64 {
-        let nodes = &self.state.nodes;
-        if resource == PODS {
-            return nodes.allowed_pods()[self.node.at()];
-        }
-        let index = self.state.resources.get(resource);
-        index.map_or(0, |index| nodes.allocatable_of(index, self.node))
-    }
-
-    /// Returns the amount of a resource that the pods on the node request.
-    pub fn requested(&self, resource: &str) -> i64 {
-        let nodes = &self.state.nodes;
-        if resource == PODS {
-            return nodes.pods(self.node).len() as i64;
-        }
-        let index = self.state.resources.get(resource);
-        index.map_or(0, |index| nodes.requested_of(index, self.node))
-    }
-
-    /// Returns the pods on the node, in no particular order.
-    pub fn pods(&self) -> impl Iterator<Item = PlacedPod<'a>> + use<'a> {
-        let state = self.state;
-        state.nodes.pods(self.node).iter().map(move |pod| PlacedPod {
-            namespace: state.namespace(*pod),
-            name: &state.pods.get(*pod).name,
-            labels: state.labels(*pod),
-            spec: state.spec(*pod),
-        })
-    }
-}
-
-const PODS: &str = "pods";
-
-/// Adapts a plugin for the engine. `points` is [`Point::Filter`], [`Point::Score`], or both.
-pub fn plugin(name: &str, points: &'static [Point], plugin: impl NodePlugin) -> Box<dyn Plugin> {
-    Box::new(NodePluginAdapter { name: name.to_owned(), points, plugin: Arc::new(plugin) })
+    /// By [`NodePlugin::normalise`].
+    Own,
 }
 
 /// Reads the arguments of a plugin from its `pluginConfig`, or returns the wrong field and its value.
@@ -180,112 +180,3 @@ pub fn args<T: DeserializeOwned>(args: Option<&Args>) -> Result<T, String> {
         }
     })
 }
-
-struct NodePluginAdapter<P> {
-    name: String,
-    points: &'static [Point],
-    plugin: Arc<P>,
-}
-
-impl<P: NodePlugin> NodePluginAdapter<P> {
-    fn for_class(&self, class: &Class) -> PluginForClass<P> {
-        PluginForClass { plugin: Arc::clone(&self.plugin), class: class.clone() }
-    }
-}
-
-impl<P: NodePlugin> Plugin for NodePluginAdapter<P> {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn points(&self) -> &'static [Point] {
-        self.points
-    }
-
-    fn prepare_filter(&self, class: &Class, _preparation: &mut Preparation) -> PreFilterResult {
-        PreFilterResult::Filter(Box::new(self.for_class(class)))
-    }
-
-    fn prepare_score(
-        &self,
-        class: &Class,
-        _preparation: &mut Preparation,
-    ) -> Option<Box<dyn Scorer>> {
-        Some(Box::new(self.for_class(class)))
-    }
-
-    /// Returns all events that can change a result for some node.
-    fn subscriptions(&self) -> Vec<Subscription> {
-        let mut all = vec![
-            Subscription { resource: Resource::Node, action: Action::ADD.with(Action::UPDATE) },
-            Subscription { resource: Resource::UnschedulablePod, action: Action::UPDATE },
-        ];
-        if self.plugin.reads_pods() {
-            all.push(Subscription { resource: Resource::AssignedPod, action: Action::ALL });
-        }
-        all
-    }
-}
-
-/// The plugin, with the class that it filters or scores for.
-struct PluginForClass<P> {
-    plugin: Arc<P>,
-    class: Class,
-}
-
-impl<P: NodePlugin> Filter for PluginForClass<P> {
-    fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict {
-        let result = self.plugin.filter(&self.class, &NodeView { state, node });
-        if result.is_ok() { NodeVerdict::PASS } else { NodeVerdict(1) }
-    }
-
-    /// Calls the plugin again: every node may have a text of its own, so caching them is not bounded.
-    fn rejection(&self, state: &State, node: NodeIdx, _answer: NodeVerdict) -> Rejection {
-        let result = self.plugin.filter(&self.class, &NodeView { state, node });
-        let mut rejection = result.err().unwrap_or_else(|| {
-            Rejection::unschedulable("node(s) were rejected without a stable reason")
-        });
-        // A rejection of one node must not fail the attempt as a whole.
-        if rejection.code != Code::UnschedulableAndUnresolvable {
-            rejection.code = Code::Unschedulable;
-        }
-        rejection
-    }
-
-    fn rejection_varies(&self, _answer: NodeVerdict) -> bool {
-        true
-    }
-
-    fn reads_pods(&self) -> bool {
-        self.plugin.reads_pods()
-    }
-}
-
-/// Largest absolute raw score; scaling larger ones could overflow.
-const SCORE_LIMIT: i64 = i64::MAX / 100;
-
-impl<P: NodePlugin> Scorer for PluginForClass<P> {
-    fn score(&mut self, state: &State, node: NodeIdx) -> i64 {
-        let score = self.plugin.score(&self.class, &NodeView { state, node });
-        score.clamp(-SCORE_LIMIT, SCORE_LIMIT)
-    }
-
-    fn reads_pods(&self) -> bool {
-        self.plugin.reads_pods()
-    }
-
-    fn normalises(&self) -> bool {
-        self.plugin.scale() != Scale::AsIs
-    }
-
-    fn normalise(&self, raw: i64, extremes: Extremes) -> i64 {
-        match self.plugin.scale() {
-            Scale::AsIs => raw,
-            Scale::MoreIsBetter => proportional(raw, extremes),
-            Scale::LessIsBetter => proportional_reversed(raw, extremes),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -12,12 +12,14 @@ use plugins::simple::{self, Class, NodePlugin, NodeView, Point, Rejection};
 
 const NODES: usize = 200;
 const NOW: i64 = 1_000_000_000;
-const POINTS: &[Point] = &[Point::Filter, Point::Score];
 
 /// Passes nodes with fewer than two pods, rejects pods labelled `large` everywhere, and counts its calls.
 struct CountingPlugin(Arc<AtomicUsize>);
 
 impl NodePlugin for CountingPlugin {
+    const NAME: &'static str = "Counting";
+    const POINTS: &'static [Point] = &[Point::Filter, Point::Score];
+
     fn filter(&self, pod: &Class, node: &NodeView) -> Result<(), Rejection> {
         self.0.fetch_add(1, Ordering::Relaxed);
         if pod.labels.get("size") == Some("large") {
@@ -40,7 +42,7 @@ struct CountedScheduler {
 impl CountedScheduler {
     fn new() -> Self {
         let calls = Arc::new(AtomicUsize::new(0));
-        let plugin = simple::plugin("Counting", POINTS, CountingPlugin(Arc::clone(&calls)));
+        let plugin = simple::plugin(CountingPlugin(Arc::clone(&calls)));
         let engine = Engine::new(vec![profile(plugin)], Settings::default());
         let mut scheduler = Self { engine, calls };
         for index in 0..NODES {

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use plugins::registry::Registry;
 
 fn main() -> ExitCode {
-    let build = Box::new(rack_pressure::build);
-    let registry = Registry::default().with(rack_pressure::NAME, rack_pressure::POINTS, build);
+    let registry = Registry::default().with_plugin::<rack_pressure::RackPressure>();
     cli::commands::run_with("custom-scheduler", &registry)
 }

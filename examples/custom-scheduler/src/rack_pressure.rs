@@ -1,20 +1,7 @@
 //! RackPressure: rejects nodes in denied racks, and scores nodes lower that have many pods of the same app.
 
-use plugins::simple::{self, Args, Class, NodePlugin, NodeView, Plugin, Point, Rejection, Scale};
+use plugins::simple::{self, Args, Class, NodePlugin, NodeView, Point, Rejection, Scale};
 use serde::Deserialize;
-
-/// Name in configuration files.
-pub(crate) const NAME: &str = "RackPressure";
-
-/// Extension points.
-pub(crate) const POINTS: &[Point] = &[Point::Filter, Point::Score];
-
-/// Builds the plugin from its arguments, or returns the error in them.
-pub(crate) fn build(args: Option<&Args>) -> Result<Box<dyn Plugin>, String> {
-    let args: RackPressureArgs = simple::args(args)?;
-    args.check()?;
-    Ok(simple::plugin(NAME, POINTS, RackPressure(args)))
-}
 
 /// Node label with the rack.
 const RACK: &str = "example.com/rack";
@@ -47,9 +34,18 @@ impl RackPressureArgs {
     }
 }
 
-struct RackPressure(RackPressureArgs);
+pub(crate) struct RackPressure(RackPressureArgs);
 
 impl NodePlugin for RackPressure {
+    const NAME: &'static str = "RackPressure";
+    const POINTS: &'static [Point] = &[Point::Filter, Point::Score];
+
+    fn new(args: Option<&Args>) -> Result<Self, String> {
+        let args: RackPressureArgs = simple::args(args)?;
+        args.check()?;
+        Ok(Self(args))
+    }
+
     fn filter(&self, _pod: &Class, node: &NodeView) -> Result<(), Rejection> {
         match node.label(RACK) {
             // Evicting pods cannot help.
@@ -81,10 +77,11 @@ mod tests {
     use engine::object::{Node, Pod, PodSpec};
     use engine::state::State;
     use engine::testing::{class, labels, node, pod, scores, state, verdicts};
+    use plugins::simple::Plugin;
     use serde_json::{Value, json};
 
     fn built(args: Value) -> Result<Box<dyn Plugin>, String> {
-        build(Some(&Args::Other(args)))
+        RackPressure::new(Some(&Args::Other(args))).map(simple::plugin)
     }
 
     fn in_rack(name: &str, rack: &str) -> Node {

@@ -1,6 +1,6 @@
 //! Preparation of filters and scorers, and how long the results are valid.
 
-use crate::state::plugin_states::{PluginState, PluginStateIdx};
+use crate::state::plugin_states::{InitialState, PluginState, PluginStateIdx};
 use crate::state::{Areas, State, Versions};
 
 /// Access to the state during preparation, and what the result depends on.
@@ -35,6 +35,12 @@ impl<'a> Preparation<'a> {
     /// Limits the validity of the result to the current version of a plugin's state.
     pub fn depends_on_state<T: PluginState>(&mut self) {
         self.dependencies.plugin_states.extend(self.state.plugin_states.find::<T>());
+    }
+
+    /// Limits the validity of the result to the current version of the state of a plugin whose
+    /// initial state is given.
+    pub fn depends_on_state_like(&mut self, initial: &InitialState) {
+        self.dependencies.plugin_states.extend(self.state.plugin_states.find_like(initial));
     }
 
     /// Limits the validity of the result to times before `time`, in nanoseconds since the epoch.

@@ -1,6 +1,6 @@
 //! State that plugins keep about pods on nodes.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -117,16 +117,25 @@ impl PluginStates {
     }
 
     /// Adds a state unless there is one of its type.
-    pub(crate) fn add(&mut self, InitialState(value): InitialState) {
-        let type_id = (&*value as &dyn Any).type_id();
-        if !self.0.iter().any(|slot| (&*slot.value as &dyn Any).type_id() == type_id) {
-            self.0.push(VersionedState { value, version: 0 });
+    pub(crate) fn add(&mut self, initial: InitialState) {
+        if self.find_like(&initial).is_none() {
+            self.0.push(VersionedState { value: initial.0, version: 0 });
         }
     }
 
     pub(crate) fn find<T: PluginState>(&self) -> Option<PluginStateIdx> {
+        self.find_type(TypeId::of::<T>())
+    }
+
+    /// Finds the state of the same type.
+    pub(crate) fn find_like(&self, InitialState(value): &InitialState) -> Option<PluginStateIdx> {
+        self.find_type((&**value as &dyn Any).type_id())
+    }
+
+    fn find_type(&self, type_id: TypeId) -> Option<PluginStateIdx> {
         let mut slots = self.0.iter();
-        slots.position(|slot| (&*slot.value as &dyn Any).is::<T>()).map(PluginStateIdx)
+        let found = slots.position(|slot| (&*slot.value as &dyn Any).type_id() == type_id);
+        found.map(PluginStateIdx)
     }
 
     /// Returns a number that grows with each change of a state.

@@ -2,14 +2,12 @@
 
 use super::*;
 use engine::cycle::evaluation::Evaluation;
-use engine::object::{Node, Pod, TaintEffect};
+use engine::object::{Node, Pod, PodSpec, Taint, TaintEffect};
 use engine::testing::{
     class, displace, labels, node, place, pod, profile, scores, state, verdict_if, verdicts,
 };
 use serde::Deserialize;
 use serde_json::json;
-
-const POINTS: &[Point] = &[Point::Filter, Point::Score];
 
 /// Allows at most `count` pods of the same app on a node, and scores by the function `score`.
 struct MaxPodsPerApp {
@@ -25,6 +23,9 @@ impl Default for MaxPodsPerApp {
 }
 
 impl NodePlugin for MaxPodsPerApp {
+    const NAME: &'static str = "MaxPodsPerApp";
+    const POINTS: &'static [Point] = &[Point::Filter, Point::Score];
+
     fn filter(&self, class: &Class, node: &NodeView) -> Result<(), Rejection> {
         let app = class.labels.get("app");
         let found = node.pods().filter(|pod| pod.labels.get("app") == app).count();
@@ -61,7 +62,7 @@ fn web_class() -> Class {
 }
 
 fn simple(implementation: MaxPodsPerApp) -> Box<dyn Plugin> {
-    plugin("MaxPodsPerApp", POINTS, implementation)
+    plugin(implementation)
 }
 
 #[test]
@@ -149,11 +150,14 @@ fn the_view_shows_the_node() {
 fn an_error_for_one_node_is_a_plain_rejection() {
     struct Fails;
     impl NodePlugin for Fails {
+        const NAME: &'static str = "Fails";
+        const POINTS: &'static [Point] = &[Point::Filter];
+
         fn filter(&self, _pod: &Class, _node: &NodeView) -> Result<(), Rejection> {
             Err(Rejection::error("no"))
         }
     }
-    let plugin = plugin("Fails", POINTS, Fails);
+    let plugin = plugin(Fails);
     assert_eq!(verdicts(plugin, web_class(), &mut state([node("a")], [])), ["a: Unschedulable no"]);
 }
 
@@ -161,12 +165,15 @@ fn an_error_for_one_node_is_a_plain_rejection() {
 fn pods_wake_only_plugins_that_read_them() {
     struct Reads(bool);
     impl NodePlugin for Reads {
+        const NAME: &'static str = "Reads";
+        const POINTS: &'static [Point] = &[Point::Filter];
+
         fn reads_pods(&self) -> bool {
             self.0
         }
     }
     for reads in [false, true] {
-        let plugin = plugin("Reads", POINTS, Reads(reads));
+        let plugin = plugin(Reads(reads));
         let subscribed = plugin.subscriptions();
         let on_pods = subscribed.iter().any(|s| s.resource == Resource::AssignedPod);
         assert_eq!(on_pods, reads);

@@ -368,7 +368,9 @@ impl World {
             call @ (Command::AskExtenders { .. } | Command::AskExtendersAboutVictims { .. }) => {
                 self.extender_calls.push(call);
             }
-            Command::ReportFailure { nominate: None, .. } | Command::Warn { .. } => {}
+            Command::ReportFailure { nominate: None, .. }
+            | Command::Warn { .. }
+            | Command::Report { .. } => {}
         }
         Ok(())
     }

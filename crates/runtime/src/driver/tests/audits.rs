@@ -1,6 +1,6 @@
 //! Tests of audits: when they run, and what they find.
 
-use plugins::simple;
+use plugins::simple::{self, NodePlugin as _};
 
 use super::*;
 
@@ -56,6 +56,9 @@ fn a_requested_audit_does_not_wait_for_binds() {
 struct Flag(Arc<AtomicBool>);
 
 impl simple::NodePlugin for Flag {
+    const NAME: &'static str = "NodeName";
+    const POINTS: &'static [Point] = &[Point::Filter];
+
     fn filter(&self, _: &simple::Class, _: &simple::NodeView) -> Result<(), simple::Rejection> {
         if self.0.load(Ordering::Relaxed) {
             Ok(())
@@ -67,13 +70,11 @@ impl simple::NodePlugin for Flag {
 
 #[test]
 fn an_audit_finds_state_that_differs_from_state_computed_from_scratch() {
-    const POINTS: &[Point] = &[Point::Filter];
     local(async {
         let feasible = Arc::new(AtomicBool::new(true));
         let shared = Arc::clone(&feasible);
-        let build =
-            move |_: Option<&_>| Ok(simple::plugin("NodeName", POINTS, Flag(Arc::clone(&shared))));
-        let registry = Registry::default().with("NodeName", POINTS, Box::new(build));
+        let build = move |_: Option<&_>| Ok(simple::plugin(Flag(Arc::clone(&shared))));
+        let registry = Registry::default().with(Flag::NAME, Flag::POINTS, Box::new(build));
         let mut fixture = DriverFixture::leading_with(engine(&registry), 2).await;
         assert_eq!(fixture.issued().await, ["Bind p0", "Bind p1"]);
         for uid in ["p0", "p1"] {

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::mpsc as std_mpsc;
 
-use plugins::simple;
+use plugins::simple::{self, NodePlugin as _};
 use tokio::time::timeout;
 
 use super::*;
@@ -18,6 +18,9 @@ struct Blocking {
 }
 
 impl simple::NodePlugin for Blocking {
+    const NAME: &'static str = "NodeName";
+    const POINTS: &'static [Point] = &[Point::Filter];
+
     fn filter(&self, _: &simple::Class, _: &simple::NodeView) -> Result<(), simple::Rejection> {
         let _ = self.entered.send(());
         let _ = self.released.lock().unwrap().recv_timeout(PATIENCE);
@@ -27,7 +30,6 @@ impl simple::NodePlugin for Blocking {
 
 #[test]
 fn a_decision_that_does_not_return_fails_liveness() {
-    const POINTS: &[Point] = &[Point::Filter];
     let (entered, has_entered) = std_mpsc::channel();
     let (release, released) = std_mpsc::channel();
     let (status_of, status) = std_mpsc::channel();
@@ -35,9 +37,9 @@ fn a_decision_that_does_not_return_fails_liveness() {
         let plugin = Mutex::new(Some(Blocking { entered, released: Mutex::new(released) }));
         let build = move |_: Option<&_>| {
             let plugin = plugin.lock().unwrap().take().expect("there is one profile");
-            Ok(simple::plugin("NodeName", POINTS, plugin))
+            Ok(simple::plugin(plugin))
         };
-        let registry = Registry::default().with("NodeName", POINTS, Box::new(build));
+        let registry = Registry::default().with(Blocking::NAME, Blocking::POINTS, Box::new(build));
         local(async {
             let mut stage = DriverFixture::leading_with(engine(&registry), 0).await;
             sleep(Duration::from_millis(1)).await;

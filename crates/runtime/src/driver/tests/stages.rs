@@ -1,9 +1,7 @@
 //! Pods and nodes that are deleted at each stage between a decision and its confirmation by the watch.
 
 use engine::change::Storage;
-use engine::framework::{Permit, Plugin, Subscription};
-use engine::index::{NodeIdx, PodIdx};
-use engine::state::State;
+use engine::framework::{BindContext, Permit, Plugin, Subscription};
 
 use super::*;
 
