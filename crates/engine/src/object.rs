@@ -3,6 +3,7 @@
 //! `api::lower` makes them from JSON, YAML or protobuf and reports what is invalid, so the engine
 //! needs no checks of its own.
 
+pub mod cluster;
 pub mod digest;
 pub mod labels;
 pub mod node;
@@ -13,6 +14,7 @@ pub mod uid;
 pub mod volume;
 pub mod workload;
 
+pub use cluster::{ClusterObject, ObjectKind, ObjectName, Stored};
 pub use digest::Digest;
 pub use labels::Labels;
 pub use node::{Image, Node, Taint, TaintEffect};
@@ -20,9 +22,7 @@ pub use pod::{
     HostPort, InlineDisk, NodeAffinity, Owner, Pod, PodAffinity, PodSpec, PodTerm, Protocol,
     SpreadConstraint, Toleration, TolerationOperator, Volume, WhenUnsatisfiable,
 };
-pub use resources::{
-    DeviceClass, ResourceClaim, Resources, is_extended_resource, is_scalar_resource,
-};
+pub use resources::{DeviceClass, Resources, is_extended_resource, is_scalar_resource};
 pub use selector::{NodeTerm, Operator, Requirement, Selector};
 pub use uid::Uid;
 pub use volume::{

@@ -21,16 +21,16 @@ pub mod resources;
 pub mod selector_index;
 pub mod specs;
 mod sums;
+pub mod table;
 pub mod taints;
 pub mod tallies;
 pub mod terms;
 pub mod topology;
 pub mod volumes;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::object::{DisruptionBudget, Namespace, Text, Workload, WorkloadKind};
+use crate::object::{DeviceClass, DisruptionBudget, Namespace, Workload};
 
 use driver_limits::DriverLimits;
 use images::Images;
@@ -40,6 +40,7 @@ use nodes::Nodes;
 use pods::Pods;
 use resources::ResourceNames;
 use specs::Specs;
+use table::Table;
 use tallies::Tallies;
 use terms::Terms;
 use topology::Topology;
@@ -72,11 +73,13 @@ pub struct State {
     pub resources: ResourceNames,
     /// Storage objects.
     pub volumes: Volumes,
-    namespaces: BTreeMap<Text, Namespace>,
-    workloads: BTreeMap<(Text, WorkloadKind, Text), Workload>,
-    budgets: BTreeMap<(Text, Text), DisruptionBudget>,
-    /// Extended resource name by device class name.
-    device_classes: BTreeMap<Text, Text>,
+    namespaces: Table<Namespace>,
+    services: Table<Workload>,
+    replication_controllers: Table<Workload>,
+    replica_sets: Table<Workload>,
+    stateful_sets: Table<Workload>,
+    budgets: Table<DisruptionBudget>,
+    device_classes: Table<DeviceClass>,
     versions: Versions,
     /// Computed on first use; dropped when nodes or volumes change.
     driver_limits: Option<Arc<DriverLimits>>,
@@ -89,6 +92,14 @@ impl State {
         versions.0[Areas::TERMS.position()] = self.terms.version();
         versions.0[Areas::PODS.position()] = self.nodes.pod_changes().end();
         versions
+    }
+
+    /// Invalidates what was prepared from these areas, whose objects have changed.
+    pub(crate) fn invalidate(&mut self, areas: Areas) {
+        if areas.contains(Areas::VOLUMES) && self.volumes.drop_outdated() {
+            self.bump(Areas::CLAIMS_IN_USE);
+        }
+        self.bump(areas);
     }
 
     /// Increments the versions of areas.

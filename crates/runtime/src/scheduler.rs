@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::config::Configuration;
+use api::kinds::{self, Kind};
 use engine::engine::Engine;
 use http::{Request, StatusCode};
 use kube::client::Body;
@@ -23,7 +24,6 @@ use crate::events::EventRecorder;
 use crate::execute::{Executor, PodCommand};
 use crate::extenders::{ExtenderError, Extenders};
 use crate::gate::{Gate, Throttle};
-use crate::kinds::{KINDS, WatchedKind};
 use crate::lease::Fence;
 use crate::metrics::Metrics;
 use crate::pod_status::StatusWriter;
@@ -71,7 +71,7 @@ pub struct Watches(Arc<[(&'static str, Arc<WatchStatus>)]>);
 
 impl Watches {
     fn new() -> Self {
-        Self(KINDS.iter().map(|kind| (kind.name, Arc::default())).collect())
+        Self(kinds::watched().map(|kind| (kind.name, Arc::default())).collect())
     }
 
     /// Returns the kinds whose first list is not complete.
@@ -146,7 +146,8 @@ impl EngineSide {
             .build()
             .map_err(SchedulerError::EngineRuntime)?;
         let Self { inputs, commands, window, status, metrics, traces } = self;
-        let driver = Driver::new(engine, commands, window, status, metrics, sampler, KINDS.len());
+        let kinds = kinds::watched().count();
+        let driver = Driver::new(engine, commands, window, status, metrics, sampler, kinds);
         runtime.block_on(wake_batcher.run(driver.with_traces(traces).run(inputs)));
         Ok(())
     }
@@ -217,7 +218,7 @@ pub async fn check_connection(client: &kube::Client) -> Result<String, CheckErro
 /// show as a first list that never completes.
 pub async fn check_rights(client: &kube::Client) -> Result<(), CheckError> {
     let denials =
-        futures::future::join_all(KINDS.iter().map(|kind| list_denial(client, kind))).await;
+        futures::future::join_all(kinds::watched().map(|kind| list_denial(client, kind))).await;
     let refused: Vec<(&str, StatusCode)> = denials.into_iter().flatten().collect();
     if refused.iter().any(|(_, status)| *status == StatusCode::UNAUTHORIZED) {
         return Err(CheckError::Unauthorized);
@@ -232,16 +233,13 @@ pub async fn check_rights(client: &kube::Client) -> Result<(), CheckError> {
 
 /// Returns the resource name of a kind and the status, if listing it is denied. Other failures are left
 /// to the reflectors, which retry.
-async fn list_denial<'a>(
-    client: &kube::Client,
-    kind: &'a WatchedKind,
-) -> Option<(&'a str, StatusCode)> {
+async fn list_denial<'a>(client: &kube::Client, kind: &'a Kind) -> Option<(&'a str, StatusCode)> {
     let request = Request::get(format!("{}?limit=1", kind.path)).body(Body::empty()).ok()?;
     let response =
         tokio::time::timeout(FIRST_RESPONSE_TIMEOUT, client.send(request)).await.ok()?.ok()?;
     let status = response.status();
     let refused = matches!(status, StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED);
-    refused.then_some((kind.path.rsplit('/').next()?, status))
+    refused.then_some((kind.resource(), status))
 }
 
 /// Returns the user name of this client at the API server.
@@ -299,7 +297,7 @@ impl Scheduler {
         tokio::spawn(executor.run(commands));
         // With an election the first lists precede leadership, so a delay would gain nothing.
         let leads_at_once = !configuration.leader_election.leader_elect;
-        for (kind, (_, watch)) in KINDS.iter().zip(&*watches.0) {
+        for (kind, (_, watch)) in kinds::watched().zip(&*watches.0) {
             let (inputs, watch) = (inputs.clone(), Arc::clone(watch));
             let reflector = Reflector::new(kind, watching.clone(), inputs, watch, metrics.clone())
                 .with_throttle(throttle.clone());

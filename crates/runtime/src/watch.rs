@@ -27,6 +27,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::kinds::Kind;
 use api::lower::Source;
 use engine::change::Change;
 use http::StatusCode;
@@ -39,7 +40,6 @@ use crate::client::ApiConnection;
 use crate::driver::{Input, send};
 use crate::extenders::NodeStore;
 use crate::gate::Throttle;
-use crate::kinds::WatchedKind;
 use crate::metrics::Metrics;
 use crate::pod_status::{StatusUpdate, StatusWriter};
 use backoff::{BACKOFF_INITIAL, BACKOFF_MAX, FailureBackoff};
@@ -81,7 +81,7 @@ const PROBLEMS_LOGGED_MAX: usize = 100;
 
 /// Lists and watches one kind and sends the changes to the engine.
 pub struct Reflector {
-    kind: &'static WatchedKind,
+    kind: &'static Kind,
     connection: ApiConnection,
     inputs: mpsc::Sender<Input>,
     status: Arc<WatchStatus>,
@@ -121,7 +121,7 @@ enum WatchEnd {
 impl Reflector {
     /// Creates a reflector of a kind.
     pub fn new(
-        kind: &'static WatchedKind,
+        kind: &'static Kind,
         connection: impl Into<ApiConnection>,
         inputs: mpsc::Sender<Input>,
         status: Arc<WatchStatus>,

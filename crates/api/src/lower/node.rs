@@ -10,7 +10,7 @@ use super::{Lower, resources};
 /// `v1 Node`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawNode {
+pub(crate) struct RawNode {
     metadata: Nullable<Meta>,
     spec: Nullable<RawNodeSpec>,
     status: Nullable<RawNodeStatus>,
@@ -57,6 +57,7 @@ struct RawContainerImage {
 
 impl Lower for RawNode {
     type Object = Node;
+    const NAMESPACED: bool = false;
 
     fn meta(&self) -> &Meta {
         &self.metadata

@@ -22,7 +22,7 @@ use volumes::RawVolume;
 /// `v1 Pod`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawPod {
+pub(crate) struct RawPod {
     metadata: Nullable<Meta>,
     spec: Nullable<RawPodSpec>,
     status: Nullable<RawPodStatus>,
@@ -80,6 +80,7 @@ struct RawPodCondition {
 
 impl Lower for RawPod {
     type Object = Pod;
+    const NAMESPACED: bool = true;
 
     fn meta(&self) -> &Meta {
         &self.metadata

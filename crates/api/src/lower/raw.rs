@@ -108,7 +108,7 @@ impl<'de> Deserialize<'de> for HashedText {
 /// `metadata`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Meta {
+pub(crate) struct Meta {
     pub(super) name: Str,
     pub(super) namespace: Str,
     pub(super) uid: Str,

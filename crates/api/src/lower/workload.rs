@@ -1,9 +1,9 @@
-//! Lowering of namespaces, services, controllers, disruption budgets, device classes and claims.
+//! Lowering of namespaces, services, controllers, disruption budgets and device classes.
 
 use std::collections::BTreeMap;
 
 use engine::object::{
-    DeviceClass, DisruptionBudget, Namespace, ResourceClaim, Selector, Text, Workload, WorkloadKind,
+    DeviceClass, DisruptionBudget, Namespace, Selector, Text, Workload, WorkloadKind,
 };
 use serde::Deserialize;
 
@@ -15,14 +15,14 @@ use super::selector::{self, RawSelector};
 /// `v1 Namespace`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawNamespace {
+pub(crate) struct RawNamespace {
     metadata: Nullable<Meta>,
 }
 
 /// `v1 Service` or `v1 ReplicationController`, whose selector is a plain map; lowered as a service.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawMapWorkload {
+pub(crate) struct RawMapWorkload {
     metadata: Nullable<Meta>,
     spec: Nullable<RawMapSpec>,
 }
@@ -36,7 +36,7 @@ struct RawMapSpec {
 /// `apps/v1 ReplicaSet` or `apps/v1 StatefulSet`; lowered as a replica set.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawSet {
+pub(crate) struct RawSet {
     metadata: Nullable<Meta>,
     spec: Nullable<RawSetSpec>,
 }
@@ -50,7 +50,7 @@ struct RawSetSpec {
 /// `policy/v1 PodDisruptionBudget`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawBudget {
+pub(crate) struct RawBudget {
     metadata: Nullable<Meta>,
     spec: Nullable<RawSetSpec>,
     status: Nullable<RawBudgetStatus>,
@@ -66,7 +66,7 @@ struct RawBudgetStatus {
 /// `resource.k8s.io DeviceClass`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawDeviceClass {
+pub(crate) struct RawDeviceClass {
     metadata: Nullable<Meta>,
     spec: Nullable<RawDeviceClassSpec>,
 }
@@ -77,15 +77,9 @@ struct RawDeviceClassSpec {
     extended_resource_name: Option<Text>,
 }
 
-/// `resource.k8s.io ResourceClaim`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct RawResourceClaim {
-    metadata: Nullable<Meta>,
-}
-
 impl Lower for RawNamespace {
     type Object = Namespace;
+    const NAMESPACED: bool = false;
 
     fn meta(&self) -> &Meta {
         &self.metadata
@@ -98,6 +92,7 @@ impl Lower for RawNamespace {
 
 impl Lower for RawMapWorkload {
     type Object = Workload;
+    const NAMESPACED: bool = true;
 
     fn meta(&self) -> &Meta {
         &self.metadata
@@ -112,6 +107,7 @@ impl Lower for RawMapWorkload {
 
 impl Lower for RawSet {
     type Object = Workload;
+    const NAMESPACED: bool = true;
 
     fn meta(&self) -> &Meta {
         &self.metadata
@@ -124,6 +120,7 @@ impl Lower for RawSet {
 
 impl Lower for RawBudget {
     type Object = DisruptionBudget;
+    const NAMESPACED: bool = true;
 
     fn meta(&self) -> &Meta {
         &self.metadata
@@ -146,6 +143,7 @@ impl Lower for RawBudget {
 
 impl Lower for RawDeviceClass {
     type Object = DeviceClass;
+    const NAMESPACED: bool = false;
 
     fn meta(&self) -> &Meta {
         &self.metadata
@@ -156,18 +154,6 @@ impl Lower for RawDeviceClass {
             name: self.metadata.name.0.clone(),
             extended_resource: self.spec.0.extended_resource_name,
         }
-    }
-}
-
-impl Lower for RawResourceClaim {
-    type Object = ResourceClaim;
-
-    fn meta(&self) -> &Meta {
-        &self.metadata
-    }
-
-    fn lower(self, _: &mut ProblemReport) -> ResourceClaim {
-        ResourceClaim { namespace: self.metadata.namespace(), name: self.metadata.name.0.clone() }
     }
 }
 

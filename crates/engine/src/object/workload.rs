@@ -1,6 +1,6 @@
 //! Objects that select pods: services, controllers and disruption budgets; and namespaces.
 
-use super::{Labels, Selector, Text};
+use super::{ClusterObject, Labels, Selector, Stored, Text};
 
 /// A namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,4 +50,34 @@ pub struct DisruptionBudget {
     pub disruptions_allowed: i32,
     /// Names in `status.disruptedPods`, sorted.
     pub disrupted_pods: Box<[Text]>,
+}
+
+impl Stored for Namespace {
+    fn key(&self) -> (Text, Text) {
+        (Text::default(), self.name.clone())
+    }
+}
+
+impl Stored for Workload {
+    fn key(&self) -> (Text, Text) {
+        (self.namespace.clone(), self.name.clone())
+    }
+}
+
+impl Stored for DisruptionBudget {
+    fn key(&self) -> (Text, Text) {
+        (self.namespace.clone(), self.name.clone())
+    }
+}
+
+impl From<Workload> for ClusterObject {
+    fn from(workload: Workload) -> Self {
+        let variant = match workload.kind {
+            WorkloadKind::Service => Self::Service,
+            WorkloadKind::ReplicationController => Self::ReplicationController,
+            WorkloadKind::ReplicaSet => Self::ReplicaSet,
+            WorkloadKind::StatefulSet => Self::StatefulSet,
+        };
+        variant(workload.into())
+    }
 }

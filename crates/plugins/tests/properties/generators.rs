@@ -1,12 +1,12 @@
 //! Random objects of a small world: few names, so that everything has to do with everything.
 
 use engine::object::{
-    AccessModes, BindingMode, ClaimPhase, CsiDriver, CsiNode, CsiStorageCapacity, DisruptionBudget,
-    HostPort, Image, InlineDisk, Labels, Namespace, Node, NodeDriver, NodeTerm, Operator, Owner,
-    PersistentVolume, PersistentVolumeClaim, Pod, PodAffinity, PodSpec, PodTerm, Protocol,
-    Requirement, Resources, Selector, SpreadConstraint, StorageClass, Taint, TaintEffect, Text,
-    Toleration, TolerationOperator, Volume, VolumePhase, VolumeSource, WhenUnsatisfiable, Workload,
-    WorkloadKind,
+    AccessModes, BindingMode, ClaimPhase, CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass,
+    DisruptionBudget, HostPort, Image, InlineDisk, Labels, Namespace, Node, NodeDriver, NodeTerm,
+    Operator, Owner, PersistentVolume, PersistentVolumeClaim, Pod, PodAffinity, PodSpec, PodTerm,
+    Protocol, Requirement, Resources, Selector, SpreadConstraint, StorageClass, Taint, TaintEffect,
+    Text, Toleration, TolerationOperator, Volume, VolumePhase, VolumeSource, WhenUnsatisfiable,
+    Workload, WorkloadKind,
 };
 use proptest::collection::vec;
 use proptest::option::{of, weighted};
@@ -500,6 +500,6 @@ pub(crate) fn capacity() -> impl Strategy<Value = CsiStorageCapacity> {
 }
 
 /// A device class for the extended resource that pods ask for.
-pub(crate) fn device_class() -> (Text, Text) {
-    ("gpu".into(), GPU.into())
+pub(crate) fn device_class() -> DeviceClass {
+    DeviceClass { name: "gpu".into(), extended_resource: Some(GPU.into()) }
 }

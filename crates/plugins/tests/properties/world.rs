@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use api::config::{Configuration, Extender, ManagedResource};
-use engine::change::{Change, ExtenderVerdict, Storage, StorageName};
+use engine::change::{Change, ExtenderVerdict};
 use engine::command::Command;
 use engine::engine::{Engine, Settings};
 use engine::framework::VolumeRequest;
 use engine::object::{
-    ClaimPhase, ClaimRef, Node, PersistentVolume, PersistentVolumeClaim, Pod, Text, Uid, Volume,
-    VolumeAttachment, VolumePhase,
+    ClaimPhase, ClaimRef, ClusterObject, Node, ObjectKind, ObjectName, PersistentVolume,
+    PersistentVolumeClaim, Pod, Text, Uid, Volume, VolumeAttachment, VolumePhase,
 };
 use plugins::registry::Registry;
 
@@ -184,28 +184,33 @@ impl World {
                     self.create_pod_as(&pod.name.clone(), recreated(pod))?;
                 }
             }
-            Step::Namespace(namespace) => self.apply_without_event(Change::Namespace(namespace))?,
-            Step::NamespaceGone(which) => {
-                let name = NAMESPACES[which % NAMESPACES.len()].into();
-                self.apply_without_event(Change::NamespaceGone(name))?;
+            Step::Namespace(namespace) => {
+                let namespace = ClusterObject::Namespace(namespace.into());
+                self.apply_without_event(Change::Object(namespace))?;
             }
-            Step::Workload(workload) => self.apply(Change::Workload(workload.into()))?,
-            Step::WorkloadGone(workload) => self.apply(Change::WorkloadGone {
-                kind: workload.kind,
-                namespace: workload.namespace,
-                name: workload.name,
-            })?,
-            Step::Budget(budget) => self.apply(Change::Budget(budget.into()))?,
+            Step::NamespaceGone(which) => {
+                let name = NAMESPACES[which % NAMESPACES.len()];
+                self.apply_without_event(gone(ObjectKind::Namespace, "", name))?;
+            }
+            Step::Workload(workload) => self.apply(Change::Object(workload.into()))?,
+            Step::WorkloadGone(workload) => {
+                self.apply(Change::ObjectGone(ClusterObject::from(workload).name()))?;
+            }
+            Step::Budget(budget) => {
+                let budget = ClusterObject::PodDisruptionBudget(budget.into());
+                self.apply(Change::Object(budget))?;
+            }
             Step::BudgetGone(which) => {
-                let namespace = NAMESPACES[which % NAMESPACES.len()].into();
-                self.apply(Change::BudgetGone { namespace, name: "budget".into() })?;
+                let namespace = NAMESPACES[which % NAMESPACES.len()];
+                self.apply(gone(ObjectKind::PodDisruptionBudget, namespace, "budget"))?;
             }
             Step::DeviceClass => {
-                let (name, extended_resource) = generators::device_class();
-                self.apply(Change::DeviceClass { name, extended_resource })?;
+                let class = ClusterObject::DeviceClass(generators::device_class().into());
+                self.apply(Change::Object(class))?;
             }
             Step::DeviceClassGone => {
-                self.apply(Change::DeviceClassGone(generators::device_class().0))?;
+                let name = &generators::device_class().name;
+                self.apply(gone(ObjectKind::DeviceClass, "", name))?;
             }
             Step::Land(which, accepted) => self.execute_bind(which, accepted),
             Step::AnswerBind { which, lost } => self.answer_bind(which, lost)?,
@@ -281,9 +286,11 @@ impl World {
 
     fn change_storage(&mut self, step: Step) -> Result<(), String> {
         match step {
-            Step::Class(class) => self.apply(Change::Storage(Storage::Class(class).into())),
+            Step::Class(class) => {
+                self.apply(Change::Object(ClusterObject::StorageClass(class.into())))
+            }
             Step::ClassGone(class) => {
-                self.apply_without_event(Change::StorageGone(StorageName::Class(class.name)))
+                self.apply_without_event(gone(ObjectKind::StorageClass, "", &class.name))
             }
             Step::Claim(claim) => {
                 let key = (claim.namespace.clone(), claim.name.clone());
@@ -303,10 +310,8 @@ impl World {
             Step::ClaimGone(which) => {
                 let Some((namespace, name)) = nth(&self.claims, which) else { return Ok(()) };
                 self.claims.remove(&(namespace.clone(), name.clone()));
-                self.apply_without_event(Change::StorageGone(StorageName::Claim {
-                    namespace,
-                    name,
-                }))
+                let kind = ObjectKind::PersistentVolumeClaim;
+                self.apply_without_event(gone(kind, &namespace, &name))
             }
             Step::Volume(volume) => match self.volumes.get(&volume.name) {
                 // Where the data is, and who may use it, cannot be changed.
@@ -319,7 +324,7 @@ impl World {
             Step::VolumeGone(which) => {
                 let Some(name) = nth(&self.volumes, which) else { return Ok(()) };
                 self.volumes.remove(&name);
-                self.apply_without_event(Change::StorageGone(StorageName::Volume(name)))
+                self.apply_without_event(gone(ObjectKind::PersistentVolume, "", &name))
             }
             Step::Join(claim, volume) => {
                 let (Some(claim), Some(volume)) =
@@ -332,23 +337,22 @@ impl World {
                 }
                 self.bind_claim(&claim, &volume)
             }
-            Step::CsiNode(node) => self.apply(Change::Storage(Storage::CsiNode(node).into())),
-            Step::CsiNodeGone(which) => self
-                .apply_without_event(Change::StorageGone(StorageName::CsiNode(node_name(which)))),
-            Step::Driver(driver) => self.apply(Change::Storage(Storage::CsiDriver(driver).into())),
+            Step::CsiNode(node) => self.apply(Change::Object(ClusterObject::CsiNode(node.into()))),
+            Step::CsiNodeGone(which) => {
+                self.apply_without_event(gone(ObjectKind::CsiNode, "", &node_name(which)))
+            }
+            Step::Driver(driver) => {
+                self.apply(Change::Object(ClusterObject::CsiDriver(driver.into())))
+            }
             Step::DriverGone => {
-                let name = StorageName::CsiDriver("csi.example.com".into());
-                self.apply_without_event(Change::StorageGone(name))
+                self.apply_without_event(gone(ObjectKind::CsiDriver, "", "csi.example.com"))
             }
             Step::Capacity(capacity) => {
-                self.apply(Change::Storage(Storage::Capacity(capacity).into()))
+                self.apply(Change::Object(ClusterObject::CsiStorageCapacity(capacity.into())))
             }
             Step::CapacityGone(capacity) => {
-                let (namespace, name) = (capacity.namespace, capacity.name);
-                self.apply_without_event(Change::StorageGone(StorageName::Capacity {
-                    namespace,
-                    name,
-                }))
+                let (namespace, name) = (&capacity.namespace, &capacity.name);
+                self.apply_without_event(gone(ObjectKind::CsiStorageCapacity, namespace, name))
             }
             Step::Attach(volume, node) => {
                 let volume_name = VOLUMES[volume % VOLUMES.len()];
@@ -358,11 +362,11 @@ impl World {
                     node: node_name(node),
                     volume_name: Some(volume_name.into()),
                 };
-                self.apply(Change::Storage(Storage::Attachment(attachment_name).into()))
+                self.apply(Change::Object(ClusterObject::VolumeAttachment(attachment_name.into())))
             }
             Step::Detach(volume, node) => {
                 let name = attachment_name(VOLUMES[volume % VOLUMES.len()], node);
-                self.apply(Change::StorageGone(StorageName::Attachment(name)))
+                self.apply(gone(ObjectKind::VolumeAttachment, "", &name))
             }
             _ => unreachable!("all other steps are taken care of"),
         }
@@ -475,13 +479,13 @@ impl World {
     fn set_claim(&mut self, mut claim: PersistentVolumeClaim) -> Result<(), String> {
         claim.resource_version = self.next_version().to_string().into();
         self.claims.insert((claim.namespace.clone(), claim.name.clone()), claim.clone());
-        self.apply(Change::Storage(Storage::Claim(claim).into()))
+        self.apply(Change::Object(ClusterObject::PersistentVolumeClaim(claim.into())))
     }
 
     fn set_volume(&mut self, mut volume: PersistentVolume) -> Result<(), String> {
         volume.resource_version = self.next_version().to_string().into();
         self.volumes.insert(volume.name.clone(), volume.clone());
-        self.apply(Change::Storage(Storage::Volume(volume).into()))
+        self.apply(Change::Object(ClusterObject::PersistentVolume(volume.into())))
     }
 
     /// Binds a claim and a volume to each other.
@@ -823,6 +827,10 @@ fn recreated(pod: Pod) -> Pod {
 /// Any key of a map.
 fn nth<K: Clone + Ord, V>(map: &BTreeMap<K, V>, which: usize) -> Option<K> {
     map.keys().nth(which.checked_rem(map.len())?).cloned()
+}
+
+fn gone(kind: ObjectKind, namespace: &str, name: &str) -> Change {
+    Change::ObjectGone(ObjectName { kind, namespace: namespace.into(), name: name.into() })
 }
 
 fn attachment_name(volume: &str, node: usize) -> Text {

@@ -2,6 +2,7 @@
 
 use std::hash::BuildHasher as _;
 
+use api::kinds::{Kind, ObjectKey};
 use api::lower::{LoweringCache, Source};
 use engine::change::Change;
 use engine::object::Uid;
@@ -10,11 +11,10 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::decoder::DecodeError;
 use super::error::WatchError;
-use crate::kinds::{ObjectKey, WatchedKind};
 
 /// Uid and resourceVersion of every object of a kind.
 pub(super) struct ObjectTable {
-    kind: &'static WatchedKind,
+    kind: &'static Kind,
     known: Slab<ObjectEntry>,
     /// Slots of the objects by namespace and name.
     by_name: HashTable<u32>,
@@ -86,7 +86,7 @@ pub(super) struct ObjectUpdate {
 }
 
 impl ObjectTable {
-    pub(super) fn new(kind: &'static WatchedKind) -> Self {
+    pub(super) fn new(kind: &'static Kind) -> Self {
         Self {
             kind,
             known: Slab::default(),

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use api::kinds;
 use api::snapshot::{self, Snapshot};
 use engine::object::Pod;
 use http::StatusCode;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use runtime::kinds::KINDS;
 use runtime::scheduler::{check_connection, check_rights};
 use serde_json::Value;
 
@@ -113,7 +113,7 @@ fn unbind(pod: &mut Value) {
 
 async fn cluster(client: &ApiClient) -> Result<Snapshot> {
     let mut lists = Vec::new();
-    for kind in KINDS {
+    for kind in kinds::watched() {
         let query = match kind.field_selector {
             "" => String::new(),
             // No other character of these selectors needs escaping.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::cycle::testing::{Judge, Stub, class, nodes, number, pods_on, profile, web};
 use crate::limits::NODE_CHANGES_MAX;
-use crate::object::Namespace;
+use crate::object::{ClusterObject, Namespace};
 use crate::testing;
 
 fn rejection(code: Code) -> Rejection {
@@ -159,10 +159,13 @@ fn filters_are_prepared_anew_when_an_area_they_depend_on_changes() {
     let cases: [Case; 6] = [
         ("nothing", |_| {}, false),
         ("a pod", |state| _ = state.add_pod(web("a", "n1")), false),
-        ("volumes", |state| state.change_volumes(|_| ()), false),
+        ("volumes", |state| state.invalidate(Areas::VOLUMES), false),
         (
             "a namespace",
-            |state| state.set_namespace(Namespace { name: "a".into(), ..Namespace::default() }),
+            |state| {
+                let namespace = Namespace { name: "a".into(), ..Namespace::default() };
+                state.set_object(ClusterObject::Namespace(namespace.into()));
+            },
             true,
         ),
         ("a node", |state| drop(state.remove_node("n2")), true),
@@ -185,7 +188,7 @@ fn filters_are_prepared_anew_when_an_area_they_depend_on_changes() {
     }
     let before = evaluation.rebuilds();
     evaluation.depend_on(Areas::VOLUMES, &state);
-    state.change_volumes(|_| ());
+    state.invalidate(Areas::VOLUMES);
     evaluation.refresh(&profile, &mut state);
     assert_eq!(evaluation.rebuilds(), before + 1, "the ranking depends on it now");
 }
