@@ -35,7 +35,7 @@ use crate::cycle::explain::{Explanation, class_of, explain};
 use crate::cycle::post_filter::PostFilterInput;
 use crate::cycle::ranking::ColumnPool;
 use crate::framework::Profile;
-use crate::index::PodIdx;
+use crate::index::{NodeIdx, PodIdx};
 use crate::map::Map;
 use crate::object::Pod;
 use crate::queue::{Nominator, Queue, QueueConfig, Subscriptions};
@@ -117,6 +117,11 @@ impl Engine {
     /// Returns the scheduling queue.
     pub fn queue(&self) -> &Queue {
         &self.queue
+    }
+
+    /// Returns the nominated node of a pod, if it has one.
+    pub fn nominated_node(&self, pod: PodIdx) -> Option<NodeIdx> {
+        self.core.nominator.node_of(pod)
     }
 
     /// Returns the profiles.
