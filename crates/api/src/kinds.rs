@@ -5,13 +5,13 @@
 //! engine keeps them is the row in its own table of kinds.
 
 use engine::change::Change;
-use engine::object::{ClusterObject, ObjectKind, ObjectName, Uid, Workload, WorkloadKind};
+use engine::object::{ClusterObject, ObjectKind, ObjectName, Uid, WorkloadKind};
 
 use crate::lower::{
     self, Lower as _, Lowered, LoweringCache, RawBudget, RawCsiDriver, RawCsiNode,
-    RawCsiStorageCapacity, RawDeviceClass, RawMapWorkload, RawNamespace, RawNode,
-    RawPersistentVolume, RawPersistentVolumeClaim, RawPod, RawSet, RawStorageClass,
-    RawVolumeAttachment, Source,
+    RawCsiStorageCapacity, RawDaemonSet, RawDeployment, RawDeviceClass, RawMapWorkload,
+    RawNamespace, RawNode, RawPersistentVolume, RawPersistentVolumeClaim, RawPod, RawSet,
+    RawStorageClass, RawVolumeAttachment, Source,
 };
 use crate::protobuf::{Message, schema};
 
@@ -76,6 +76,26 @@ impl Kind {
     /// Returns the name of the resource in paths and permissions, such as `pods`.
     pub fn resource(&self) -> &'static str {
         self.path.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+/// Returns all messages that are read, each once.
+pub fn messages() -> Vec<&'static Message> {
+    let mut found = Vec::new();
+    let kinds = KINDS.iter().map(|kind| kind.message);
+    for message in kinds.chain([&schema::LIST_META, &schema::STATUS]) {
+        add_messages(message, &mut found);
+    }
+    found
+}
+
+fn add_messages(message: &'static Message, found: &mut Vec<&'static Message>) {
+    if found.iter().any(|other| std::ptr::eq(*other, message)) {
+        return;
+    }
+    found.push(message);
+    for nested in message.fields.iter().filter_map(|field| message.nested(field.number)) {
+        add_messages(nested, found);
     }
 }
 
@@ -147,10 +167,10 @@ pub const KINDS: &[Kind] = &[
         RawSet,
         "/apis/apps/v1/replicasets",
         schema::REPLICA_SET,
-        |set| workload(set, WorkloadKind::ReplicaSet)
+        |workload| lower::of_kind(WorkloadKind::ReplicaSet, workload)
     ),
-    kind!("Service", Service, RawMapWorkload, "/api/v1/services", schema::SERVICE, |service| {
-        workload(service, WorkloadKind::Service)
+    kind!("Service", Service, RawMapWorkload, "/api/v1/services", schema::SERVICE, |workload| {
+        lower::of_kind(WorkloadKind::Service, workload)
     }),
     kind!(
         "StatefulSet",
@@ -158,7 +178,7 @@ pub const KINDS: &[Kind] = &[
         RawSet,
         "/apis/apps/v1/statefulsets",
         schema::STATEFUL_SET,
-        |set| workload(set, WorkloadKind::StatefulSet)
+        |workload| lower::of_kind(WorkloadKind::StatefulSet, workload)
     ),
     kind!(
         "ReplicationController",
@@ -166,8 +186,28 @@ pub const KINDS: &[Kind] = &[
         RawMapWorkload,
         "/api/v1/replicationcontrollers",
         schema::REPLICATION_CONTROLLER,
-        |controller| workload(controller, WorkloadKind::ReplicationController)
+        |workload| lower::of_kind(WorkloadKind::ReplicationController, workload)
     ),
+    Kind {
+        needed: Needed::ForMoves,
+        ..kind!(
+            "Deployment",
+            Deployment,
+            RawDeployment,
+            "/apis/apps/v1/deployments",
+            lower::deployment::DEPLOYMENT
+        )
+    },
+    Kind {
+        needed: Needed::ForMoves,
+        ..kind!(
+            "DaemonSet",
+            DaemonSet,
+            RawDaemonSet,
+            "/apis/apps/v1/daemonsets",
+            lower::daemon_set::DAEMON_SET
+        )
+    },
     kind!("Namespace", Namespace, RawNamespace, "/api/v1/namespaces", schema::NAMESPACE),
     kind!(
         "PodDisruptionBudget",
@@ -230,10 +270,6 @@ pub const KINDS: &[Kind] = &[
         )
     },
 ];
-
-fn workload(workload: Workload, kind: WorkloadKind) -> ClusterObject {
-    Workload { kind, ..workload }.into()
-}
 
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,8 @@
 //! Defaults that the API server sets on creation (such as requests from limits) are not applied.
 
 mod affinity;
+pub(crate) mod daemon_set;
+pub(crate) mod deployment;
 mod field_numbers;
 pub mod limits;
 mod lowering_cache;
@@ -36,10 +38,12 @@ mod workload;
 #[cfg(test)]
 mod tests;
 
-use engine::object::{Node, Pod};
+use engine::object::{AnnotationKeys, Node, Pod};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub(crate) use daemon_set::RawDaemonSet;
+pub(crate) use deployment::RawDeployment;
 pub use lowering_cache::LoweringCache;
 pub(crate) use node::RawNode;
 pub(crate) use pod::RawPod;
@@ -49,7 +53,9 @@ pub(crate) use volume::{
     RawCsiDriver, RawCsiNode, RawCsiStorageCapacity, RawPersistentVolume, RawPersistentVolumeClaim,
     RawStorageClass, RawVolumeAttachment,
 };
-pub(crate) use workload::{RawBudget, RawDeviceClass, RawMapWorkload, RawNamespace, RawSet};
+pub(crate) use workload::{
+    RawBudget, RawDeviceClass, RawMapWorkload, RawNamespace, RawSet, of_kind,
+};
 
 use problem::{ProblemReport, clip};
 use raw::Meta;
@@ -77,23 +83,42 @@ pub(crate) trait Lower: DeserializeOwned {
 
 /// Lowers a pod. A finished pod (`Succeeded`, `Failed`) yields neither an object nor a problem.
 pub fn pod<'a>(source: impl Into<Source<'a>>) -> Lowered<Pod> {
-    object::<RawPod>("Pod", source.into())
+    pod_with(source.into(), &AnnotationKeys::default())
+}
+
+/// Lowers a pod as [`pod()`], with the annotations of these keys.
+fn pod_with(source: Source<'_>, keys: &AnnotationKeys) -> Lowered<Pod> {
+    object_by("Pod", source, |raw: RawPod, report| raw.lower_with(keys, report))
 }
 
 /// Lowers a node.
 pub fn node<'a>(source: impl Into<Source<'a>>) -> Lowered<Node> {
-    object::<RawNode>("Node", source.into())
+    node_with(source.into(), &AnnotationKeys::default())
+}
+
+/// Lowers a node as [`node()`], with the annotations of these keys.
+fn node_with(source: Source<'_>, keys: &AnnotationKeys) -> Lowered<Node> {
+    object_by("Node", source, |raw: RawNode, report| raw.lower_with(keys, report))
 }
 
 /// Lowers an object of a kind.
 pub(crate) fn object<R: Lower>(kind: &str, source: Source<'_>) -> Lowered<R::Object> {
+    object_by(kind, source, R::lower)
+}
+
+/// Lowers an object of a kind by a function that stands in for [`Lower::lower`].
+fn object_by<R: Lower>(
+    kind: &str,
+    source: Source<'_>,
+    lower: impl FnOnce(R, &mut ProblemReport) -> R::Object,
+) -> Lowered<R::Object> {
     let mut report = ProblemReport::default();
     let object = match source.read::<R>() {
         _ if !check_shape(source, &mut report) => None,
         Ok(raw) if raw.is_finished() => return (None, Vec::new()),
         Ok(raw) => {
             raw.meta().check(&mut report);
-            let object = raw.lower(&mut report);
+            let object = lower(raw, &mut report);
             (!report.is_unusable()).then_some(object)
         }
         Err(_) => {

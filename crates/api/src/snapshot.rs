@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use engine::change::Change;
-use engine::object::{ClusterObject, Node, Pod, Text, Uid};
+use engine::object::{AnnotationKeys, ClusterObject, Node, Pod, Text, Uid};
 use serde_json::Value;
 
 use crate::kinds::{KINDS, Kind};
@@ -45,14 +45,27 @@ pub struct Snapshot {
 /// Reads YAML or JSON: an object, a list, several YAML documents, an array, or concatenated JSON
 /// values.
 pub fn read(text: &str) -> Snapshot {
-    let mut reader = SnapshotReader::default();
+    read_with(text, Arc::default())
+}
+
+/// Reads YAML or JSON as [`read`], with the annotations of these keys.
+pub fn read_with(text: &str, keys: Arc<AnnotationKeys>) -> Snapshot {
+    let mut reader = SnapshotReader::new(keys);
     text::read(text, &mut reader);
     reader.finish()
 }
 
 /// Reads objects and lists that are already parsed.
 pub fn from_values(values: impl IntoIterator<Item = Value>) -> Snapshot {
-    let mut reader = SnapshotReader::default();
+    from_values_with(values, Arc::default())
+}
+
+/// Reads objects as [`from_values`], with the annotations of these keys.
+pub fn from_values_with(
+    values: impl IntoIterator<Item = Value>,
+    keys: Arc<AnnotationKeys>,
+) -> Snapshot {
+    let mut reader = SnapshotReader::new(keys);
     for value in values {
         reader.document += 1;
         reader.take(&value, &ListDefaults::default(), 0, Position::default());
@@ -100,6 +113,10 @@ struct SnapshotReader {
 }
 
 impl SnapshotReader {
+    fn new(keys: Arc<AnnotationKeys>) -> Self {
+        Self { cache: LoweringCache::new(keys), ..Self::default() }
+    }
+
     /// Adds an object or a list of objects.
     fn take(
         &mut self,

@@ -327,6 +327,7 @@ fn default_spreading(count: usize) -> Work {
         namespace: "ns".into(),
         name: "web".into(),
         selector: Some(selector("app", "web")),
+        ..Workload::default()
     };
     let service = Change::Object(service.into());
     let make = |name: &str, _| with_owner(default_pod("ns", name, &[("app", "web")]), "web");

@@ -10,21 +10,23 @@
 macro_rules! with_kinds {
     ($define:ident) => {
         $define! {
-            Namespace(Namespace) "Namespace" in namespaces, NAMESPACES, [];
-            Service(Workload) "Service" in services, WORKLOADS, [];
-            ReplicationController(Workload) "ReplicationController" in replication_controllers, WORKLOADS, [];
-            ReplicaSet(Workload) "apps/ReplicaSet" in replica_sets, WORKLOADS, [];
-            StatefulSet(Workload) "apps/StatefulSet" in stateful_sets, WORKLOADS, [];
-            PodDisruptionBudget(DisruptionBudget) "policy/PodDisruptionBudget" in budgets, NONE, [];
-            PersistentVolume(PersistentVolume) "PersistentVolume" in volumes.volumes, VOLUMES, [ADD UPDATE];
-            PersistentVolumeClaim(PersistentVolumeClaim) "PersistentVolumeClaim" in volumes.claims, VOLUMES, [ADD UPDATE];
-            StorageClass(StorageClass) "storage.k8s.io/StorageClass" in volumes.classes, VOLUMES, [ADD UPDATE];
-            CsiNode(CsiNode) "storage.k8s.io/CSINode" in volumes.csi_nodes, VOLUMES, [ADD UPDATE];
-            CsiDriver(CsiDriver) "storage.k8s.io/CSIDriver" in volumes.drivers, VOLUMES, [ADD UPDATE];
-            CsiStorageCapacity(CsiStorageCapacity) "storage.k8s.io/CSIStorageCapacity" in volumes.capacities, VOLUMES, [ADD UPDATE];
+            Namespace(crate::object::Namespace) "Namespace" in namespaces, NAMESPACES, [];
+            Service(crate::object::Workload) "Service" in services, WORKLOADS, [];
+            ReplicationController(crate::object::Workload) "ReplicationController" in replication_controllers, WORKLOADS, [];
+            ReplicaSet(crate::object::Workload) "apps/ReplicaSet" in replica_sets, WORKLOADS, [];
+            StatefulSet(crate::object::Workload) "apps/StatefulSet" in stateful_sets, WORKLOADS, [];
+            Deployment(crate::object::Deployment) "apps/Deployment" in deployments, NONE, [];
+            DaemonSet(crate::object::DaemonSet) "apps/DaemonSet" in daemon_sets, NONE, [];
+            PodDisruptionBudget(crate::object::DisruptionBudget) "policy/PodDisruptionBudget" in budgets, NONE, [];
+            PersistentVolume(crate::object::PersistentVolume) "PersistentVolume" in volumes.volumes, VOLUMES, [ADD UPDATE];
+            PersistentVolumeClaim(crate::object::PersistentVolumeClaim) "PersistentVolumeClaim" in volumes.claims, VOLUMES, [ADD UPDATE];
+            StorageClass(crate::object::StorageClass) "storage.k8s.io/StorageClass" in volumes.classes, VOLUMES, [ADD UPDATE];
+            CsiNode(crate::object::CsiNode) "storage.k8s.io/CSINode" in volumes.csi_nodes, VOLUMES, [ADD UPDATE];
+            CsiDriver(crate::object::CsiDriver) "storage.k8s.io/CSIDriver" in volumes.drivers, VOLUMES, [ADD UPDATE];
+            CsiStorageCapacity(crate::object::CsiStorageCapacity) "storage.k8s.io/CSIStorageCapacity" in volumes.capacities, VOLUMES, [ADD UPDATE];
             // A deleted attachment frees one of the volumes that its node can attach.
-            VolumeAttachment(VolumeAttachment) "storage.k8s.io/VolumeAttachment" in volumes.attachments, VOLUMES, [ADD UPDATE DELETE];
-            DeviceClass(DeviceClass) "resource.k8s.io/DeviceClass" in device_classes, DEVICES, [ADD UPDATE];
+            VolumeAttachment(crate::object::VolumeAttachment) "storage.k8s.io/VolumeAttachment" in volumes.attachments, VOLUMES, [ADD UPDATE DELETE];
+            DeviceClass(crate::object::DeviceClass) "resource.k8s.io/DeviceClass" in device_classes, DEVICES, [ADD UPDATE];
         }
     };
 }

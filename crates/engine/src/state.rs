@@ -30,7 +30,7 @@ pub mod volumes;
 
 use std::sync::Arc;
 
-use crate::object::{DeviceClass, DisruptionBudget, Namespace, Workload};
+use crate::object::{DaemonSet, Deployment, DeviceClass, DisruptionBudget, Namespace, Workload};
 
 use driver_limits::DriverLimits;
 use images::Images;
@@ -75,9 +75,16 @@ pub struct State {
     pub volumes: Volumes,
     namespaces: Table<Namespace>,
     services: Table<Workload>,
-    replication_controllers: Table<Workload>,
-    replica_sets: Table<Workload>,
-    stateful_sets: Table<Workload>,
+    /// ReplicationControllers.
+    pub replication_controllers: Table<Workload>,
+    /// ReplicaSets.
+    pub replica_sets: Table<Workload>,
+    /// StatefulSets.
+    pub stateful_sets: Table<Workload>,
+    /// Deployments; empty unless they are watched.
+    pub deployments: Table<Deployment>,
+    /// DaemonSets; empty unless they are watched.
+    pub daemon_sets: Table<DaemonSet>,
     budgets: Table<DisruptionBudget>,
     device_classes: Table<DeviceClass>,
     versions: Versions,

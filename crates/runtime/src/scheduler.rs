@@ -9,6 +9,7 @@ use std::time::Duration;
 use api::config::Configuration;
 use api::kinds::{self, Kind};
 use engine::engine::Engine;
+use engine::object::AnnotationKeys;
 use http::{Request, StatusCode};
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -61,6 +62,7 @@ pub struct ClusterSide {
     window: Arc<BindWindow>,
     status: Arc<DriverStatus>,
     watches: Watches,
+    annotations: Arc<AnnotationKeys>,
     metrics: Metrics,
     traces: Traces,
 }
@@ -109,6 +111,7 @@ pub fn connect_sides(
         window,
         status,
         watches: Watches::new(),
+        annotations: Arc::default(),
         metrics: metrics.clone(),
         traces: traces.clone(),
     };
@@ -116,6 +119,12 @@ pub fn connect_sides(
 }
 
 impl ClusterSide {
+    /// Keeps the annotations of these keys, which are part of pods and nodes.
+    #[must_use]
+    pub fn with_annotations(self, keys: AnnotationKeys) -> Self {
+        Self { annotations: Arc::new(keys), ..self }
+    }
+
     /// Returns the status of the watches.
     pub fn watches(&self) -> Watches {
         self.watches.clone()
@@ -266,7 +275,8 @@ impl Scheduler {
         instance: String,
         annotate_latency: bool,
     ) -> Result<Self, SchedulerError> {
-        let ClusterSide { inputs, commands, window, status, watches, metrics, traces } = side;
+        let ClusterSide { inputs, commands, window, status, watches, annotations, metrics, traces } =
+            side;
         let watching = ApiConnection::new(config);
         let watching = watching.map_err(|error| SchedulerError::Connection(error.into()))?;
         let binding = ApiConnection::fenced(config);
@@ -300,7 +310,8 @@ impl Scheduler {
         for (kind, (_, watch)) in kinds::watched().zip(&*watches.0) {
             let (inputs, watch) = (inputs.clone(), Arc::clone(watch));
             let reflector = Reflector::new(kind, watching.clone(), inputs, watch, metrics.clone())
-                .with_throttle(throttle.clone());
+                .with_throttle(throttle.clone())
+                .with_annotations(Arc::clone(&annotations));
             let reflector = if leads_at_once && RELISTED_TO_LEAD.contains(&kind.name) {
                 reflector.with_startup_delay(FIRST_LIST_DELAY_MAX)
             } else {

@@ -30,6 +30,7 @@ use std::time::Duration;
 use api::kinds::Kind;
 use api::lower::Source;
 use engine::change::Change;
+use engine::object::AnnotationKeys;
 use http::StatusCode;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
@@ -150,6 +151,12 @@ impl Reflector {
     #[must_use]
     pub fn with_throttle(self, throttle: Throttle) -> Self {
         Self { throttle, ..self }
+    }
+
+    /// Keeps the annotations of these keys, which are part of pods and nodes.
+    #[must_use]
+    pub fn with_annotations(self, keys: Arc<AnnotationKeys>) -> Self {
+        Self { objects: self.objects.with_annotations(keys), ..self }
     }
 
     /// Delays the first list until a relist is requested, at most for `delay`. A request that comes soon

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use engine::change::Change;
 use engine::object::{
-    ClusterObject, CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, DisruptionBudget,
-    Namespace, Operator, PersistentVolume, PersistentVolumeClaim, Requirement, Resources, Selector,
-    StorageClass, VolumeAttachment, Workload, WorkloadKind,
+    ClusterObject, CsiDriver, CsiNode, CsiStorageCapacity, DaemonSet, Deployment, DeviceClass,
+    DisruptionBudget, Namespace, Operator, PersistentVolume, PersistentVolumeClaim, Requirement,
+    Resources, Selector, StorageClass, VolumeAttachment, Workload, WorkloadKind,
 };
 use serde_json::json;
 
@@ -43,6 +43,8 @@ lowering! {
     replication_controller: ReplicationController(Workload) "ReplicationController";
     replica_set: ReplicaSet(Workload) "ReplicaSet";
     stateful_set: StatefulSet(Workload) "StatefulSet";
+    deployment: Deployment(Deployment) "Deployment";
+    daemon_set: DaemonSet(DaemonSet) "DaemonSet";
     disruption_budget: PodDisruptionBudget(DisruptionBudget) "PodDisruptionBudget";
     persistent_volume: PersistentVolume(PersistentVolume) "PersistentVolume";
     persistent_volume_claim: PersistentVolumeClaim(PersistentVolumeClaim) "PersistentVolumeClaim";

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use engine::object::{
-    DeviceClass, DisruptionBudget, Namespace, Selector, Text, Workload, WorkloadKind,
+    ClusterObject, DeviceClass, DisruptionBudget, Namespace, Rollout, Selector, Text, Workload,
+    WorkloadKind,
 };
 use serde::Deserialize;
 
@@ -25,12 +26,25 @@ pub(crate) struct RawNamespace {
 pub(crate) struct RawMapWorkload {
     metadata: Nullable<Meta>,
     spec: Nullable<RawMapSpec>,
+    status: Nullable<RawReplicaStatus>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct RawMapSpec {
     selector: StrMap,
+    replicas: Option<i32>,
+}
+
+/// The replicas in a status. Only StatefulSets have `updatedReplicas`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawReplicaStatus {
+    observed_generation: Nullable<i64>,
+    replicas: Nullable<i32>,
+    updated_replicas: Nullable<i32>,
+    ready_replicas: Nullable<i32>,
+    available_replicas: Nullable<i32>,
 }
 
 /// `apps/v1 ReplicaSet` or `apps/v1 StatefulSet`; lowered as a replica set.
@@ -39,12 +53,14 @@ struct RawMapSpec {
 pub(crate) struct RawSet {
     metadata: Nullable<Meta>,
     spec: Nullable<RawSetSpec>,
+    status: Nullable<RawReplicaStatus>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct RawSetSpec {
     selector: Option<RawSelector>,
+    replicas: Option<i32>,
 }
 
 /// `policy/v1 PodDisruptionBudget`.
@@ -101,7 +117,8 @@ impl Lower for RawMapWorkload {
     fn lower(self, _: &mut ProblemReport) -> Workload {
         let labels = &self.spec.selector;
         let selector = (!labels.is_empty()).then(|| selector::all_of(labels));
-        workload(WorkloadKind::Service, &self.metadata, selector)
+        let rollout = self.status.rollout(&self.metadata, self.spec.replicas);
+        workload(WorkloadKind::Service, &self.metadata, selector, rollout)
     }
 }
 
@@ -114,7 +131,9 @@ impl Lower for RawSet {
     }
 
     fn lower(self, report: &mut ProblemReport) -> Workload {
-        workload(WorkloadKind::ReplicaSet, &self.metadata, self.spec.selector(report))
+        let rollout = self.status.rollout(&self.metadata, self.spec.replicas);
+        let selector = self.spec.selector(report);
+        workload(WorkloadKind::ReplicaSet, &self.metadata, selector, rollout)
     }
 }
 
@@ -164,6 +183,39 @@ impl RawSetSpec {
     }
 }
 
-fn workload(kind: WorkloadKind, meta: &Meta, selector: Option<Selector>) -> Workload {
-    Workload { kind, namespace: meta.namespace(), name: meta.name.0.clone(), selector }
+/// Completes a workload that was lowered as a service or a replica set.
+pub(crate) fn of_kind(kind: WorkloadKind, mut workload: Workload) -> ClusterObject {
+    workload.kind = kind;
+    match kind {
+        WorkloadKind::Service => workload.rollout = Rollout::default(),
+        // All replicas are of one template.
+        WorkloadKind::ReplicationController | WorkloadKind::ReplicaSet => {
+            workload.rollout.updated = workload.rollout.existing;
+        }
+        WorkloadKind::StatefulSet => {}
+    }
+    workload.into()
+}
+
+impl RawReplicaStatus {
+    fn rollout(&self, meta: &Meta, desired: Option<i32>) -> Rollout {
+        Rollout {
+            desired: desired.unwrap_or(1),
+            existing: self.replicas.0,
+            updated: self.updated_replicas.0,
+            ready: self.ready_replicas.0,
+            available: self.available_replicas.0,
+            is_observed: self.observed_generation.0 >= meta.generation.0,
+        }
+    }
+}
+
+fn workload(
+    kind: WorkloadKind,
+    meta: &Meta,
+    selector: Option<Selector>,
+    rollout: Rollout,
+) -> Workload {
+    let (namespace, name, owner) = (meta.namespace(), meta.name.0.clone(), meta.owner());
+    Workload { kind, namespace, name, selector, owner, rollout }
 }

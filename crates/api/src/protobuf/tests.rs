@@ -161,13 +161,15 @@ pub(crate) fn full_pod() -> Value {
                 {"name": "p", "portworxVolume": {"volumeID": "x"}},
                 {"name": "w", "vsphereVolume": {"volumePath": "path"}},
                 {"name": "m", "image": {"reference": "ref"}},
+                {"name": "h", "hostPath": {}},
+                {"name": "t", "emptyDir": {"medium": ""}},
             ],
         },
         "status": {
             "phase": "Running", "nominatedNodeName": "nn", "startTime": "2026-02-01T00:00:00Z",
             "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}],
             "containerStatuses": [{
-                "name": "c", "allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": "2"}},
+                "name": "c", "restartCount": 3, "allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": "2"}},
             }],
             "resources": {"requests": {"memory": "2Gi"}}, "allocatedResources": {"memory": "3Gi"},
         },
@@ -207,6 +209,21 @@ fn nodes_and_workloads_lower_equally_from_both_encodings() {
     let by_selector = json!({"metadata": meta(), "spec": {"selector": selector()}});
     assert_alike("ReplicaSet", &by_selector);
     assert_alike("StatefulSet", &by_selector);
+    let rollout = json!({
+        "observedGeneration": 3, "replicas": 5, "updatedReplicas": 4, "readyReplicas": 3,
+        "availableReplicas": 2,
+    });
+    let spec = json!({"replicas": 5, "selector": selector(), "paused": true});
+    let rolling = json!({"metadata": meta(), "spec": spec, "status": rollout});
+    for kind in ["ReplicaSet", "StatefulSet", "Deployment"] {
+        assert_alike(kind, &rolling);
+    }
+    let rollout = json!({
+        "observedGeneration": 3, "currentNumberScheduled": 5, "updatedNumberScheduled": 4,
+        "numberReady": 3, "numberAvailable": 2, "desiredNumberScheduled": 6,
+    });
+    let spec = json!({"selector": selector()});
+    assert_alike("DaemonSet", &json!({"metadata": meta(), "spec": spec, "status": rollout}));
     let budget = json!({
         "metadata": meta(), "spec": {"selector": selector()},
         "status": {"disruptionsAllowed": 2, "disruptedPods": {"p": "2026-01-31T12:00:00Z"}},

@@ -115,8 +115,8 @@ fn kinds_are_matched_together_with_their_api_group() {
     let objects = [
         json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}),
         json!({"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": {"name": "b"}}),
-        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "c"}}),
-        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}),
+        json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}}),
+        json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "d"}}),
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "e"}}),
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "f"}}),
         json!({"apiVersion": "x/v1", "kind": "AllowList", "metadata": {"name": "g"}}),
@@ -128,7 +128,7 @@ fn kinds_are_matched_together_with_their_api_group() {
     let want = [
         ("AllowList.x", 1),
         ("ConfigMap", 1),
-        ("Deployment.apps", 2),
+        ("CronJob.batch", 2),
         ("Service.serving.knative.dev", 1),
     ];
     assert_eq!(ignored, want);
@@ -153,6 +153,22 @@ fn every_kind_is_read() {
     let kinds: Vec<_> = others.iter().map(ClusterObject::kind).collect();
     assert_eq!(kinds.len(), ObjectKind::ALL.len());
     assert!(ObjectKind::ALL.iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
+}
+
+#[test]
+fn declared_annotations_are_read() {
+    let mut pod = pod_json("a");
+    pod["metadata"]["annotations"] = json!({"team": "red", "other": "1"});
+    let text = pod.to_string();
+    let keys = AnnotationKeys { pods: ["team".into()].into(), ..AnnotationKeys::default() };
+    let annotations = |snapshot: &Snapshot| -> Vec<(String, String)> {
+        let annotations = snapshot.objects.pods[0].spec.annotations.iter();
+        annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    };
+    let want = [("team".to_owned(), "red".to_owned())];
+    assert_eq!(annotations(&read_with(&text, keys.clone().into())), want);
+    assert_eq!(annotations(&from_values_with([pod], keys.into())), want);
+    assert_eq!(annotations(&read(&text)), []);
 }
 
 #[test]

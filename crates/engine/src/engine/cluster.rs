@@ -91,7 +91,7 @@ fn changed_aspects(old: &Node, new: &Node) -> Vec<Action> {
         (old.labels != new.labels, Action::UPDATE_NODE_LABEL),
         (old.taints != new.taints, Action::UPDATE_NODE_TAINT),
         (old.conditions != new.conditions, Action::UPDATE_NODE_CONDITION),
-        (old.annotations != new.annotations, Action::UPDATE_NODE_ANNOTATION),
+        (old.annotations_digest != new.annotations_digest, Action::UPDATE_NODE_ANNOTATION),
         (old.declared_features != new.declared_features, Action::UPDATE_NODE_DECLARED_FEATURE),
     ];
     aspects.into_iter().filter(|(changed, _)| *changed).map(|(_, action)| action).collect()

@@ -2,11 +2,7 @@
 
 use crate::index::PodIdx;
 use crate::kinds::with_kinds;
-use crate::object::{
-    ClusterObject, CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, DisruptionBudget, Labels,
-    Namespace, Node, ObjectKind, PersistentVolume, PersistentVolumeClaim, PodSpec, StorageClass,
-    Uid, VolumeAttachment, Workload,
-};
+use crate::object::{ClusterObject, Labels, Node, ObjectKind, PodSpec, Uid};
 use crate::state::State;
 
 /// Set of upstream's action bits.

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{
-    CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, DisruptionBudget, Namespace,
-    PersistentVolume, PersistentVolumeClaim, StorageClass, Text, VolumeAttachment, Workload,
-};
+use super::Text;
 use crate::kinds::with_kinds;
 
 /// An object that is stored by namespace and name.

@@ -9,11 +9,7 @@ use crate::index::PodIdx;
 use crate::kinds::with_kinds;
 use crate::limits::IN_FLIGHT_EVENTS_MAX;
 use crate::map::Map;
-use crate::object::{
-    CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, DisruptionBudget, Labels, Namespace, Node,
-    PersistentVolume, PersistentVolumeClaim, PodSpec, StorageClass, Text, Uid, VolumeAttachment,
-    Workload,
-};
+use crate::object::{Labels, Node, PodSpec, Text, Uid};
 
 use super::counters::EventLabel;
 

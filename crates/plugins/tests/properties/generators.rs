@@ -341,6 +341,7 @@ pub(crate) fn workload() -> impl Strategy<Value = Workload> {
         namespace,
         name: app.into(),
         selector: Some(selector("app", app)),
+        ..Workload::default()
     })
 }
 

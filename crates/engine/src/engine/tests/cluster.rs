@@ -47,7 +47,7 @@ fn each_changed_aspect_of_a_node_is_an_event_of_its_own() {
         (node_with("n1", 2000), &["NodeUpdateNodeAllocatable"]),
         (Node { allowed_pods: 7, ..base() }, &["NodeUpdateNodeAllocatable"]),
         (Node { conditions: digest("x"), ..base() }, &["NodeUpdateNodeCondition"]),
-        (Node { annotations: digest("x"), ..base() }, &["NodeUpdateNodeAnnotation"]),
+        (Node { annotations_digest: digest("x"), ..base() }, &["NodeUpdateNodeAnnotation"]),
         (
             Node { declared_features: ["f".into()].into(), ..base() },
             &["NodeUpdateNodeDeclaredFeature"],

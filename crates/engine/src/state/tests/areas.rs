@@ -2,7 +2,7 @@
 
 use super::super::*;
 use crate::object::{
-    ClusterObject, Node, ObjectKind, ObjectName, PersistentVolume, Pod, WorkloadKind,
+    ClusterObject, Node, ObjectKind, ObjectName, PersistentVolume, Pod, Rollout, WorkloadKind,
 };
 use crate::testing::{self, labels, node, pod_term};
 
@@ -28,8 +28,15 @@ fn workload(name: &str, app: &str) -> ClusterObject {
         namespace: "default".into(),
         name: name.into(),
         selector: Some(testing::selector(&[("app", app)])),
+        ..Workload::default()
     };
     workload.into()
+}
+
+fn rolled_out(name: &str, app: &str) -> ClusterObject {
+    let ClusterObject::Service(workload) = workload(name, app) else { unreachable!() };
+    let rollout = Rollout { ready: 1, ..Rollout::default() };
+    Workload { rollout, ..Workload::clone(&workload) }.into()
 }
 
 fn budget() -> ClusterObject {
@@ -102,6 +109,7 @@ fn each_change_affects_its_areas_only() {
         ("a workload comes", |s| set(s, workload("w", "web")), &["workloads"]),
         ("the same workload comes again", |s| set(s, workload("w", "web")), &[]),
         ("a workload changes", |s| set(s, workload("w", "db")), &["workloads"]),
+        ("the rollout of a workload goes on", |s| set(s, rolled_out("w", "db")), &[]),
         (
             "an unknown workload goes",
             |s| {

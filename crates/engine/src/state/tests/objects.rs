@@ -26,7 +26,8 @@ fn workloads_of_a_namespace_come_by_kind_and_name() {
         (WorkloadKind::StatefulSet, "a", "other"),
     ] {
         let (namespace, name) = (namespace.into(), name.into());
-        state.set_object(Workload { kind, namespace, name, selector: None }.into());
+        let workload = Workload { kind, namespace, name, ..Workload::default() };
+        state.set_object(workload.into());
     }
     let names = |namespace: &str| -> Vec<_> {
         state.workloads(namespace).map(|workload| (workload.kind, &*workload.name)).collect()
