@@ -59,10 +59,11 @@ impl PerNodeFields<'_> {
 
     /// Combines own and shared fields.
     fn lower(self, shared: &Node, keys: &AnnotationKeys) -> Node {
-        let declared = |(key, _): &&(&str, &str)| keys.nodes.contains(*key);
-        let annotations = match keys.nodes.is_empty() {
-            true => Labels::default(),
-            false => self.annotations.iter().filter(declared).copied().collect(),
+        let annotations = if keys.nodes.is_empty() {
+            Labels::default()
+        } else {
+            let pairs = self.annotations.iter();
+            pairs.filter(|(key, _)| keys.nodes.contains(*key)).copied().collect()
         };
         Node {
             name: self.name.into(),
