@@ -18,6 +18,8 @@
 //! Defaults that the API server sets on creation (such as requests from limits) are not applied.
 
 mod affinity;
+pub(crate) mod daemon_set;
+pub(crate) mod deployment;
 mod field_numbers;
 pub mod limits;
 mod lowering_cache;
@@ -36,27 +38,38 @@ mod workload;
 #[cfg(test)]
 mod tests;
 
-use engine::object::{
-    CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, DisruptionBudget, Namespace, Node,
-    PersistentVolume, PersistentVolumeClaim, Pod, ResourceClaim, StorageClass, VolumeAttachment,
-    Workload, WorkloadKind,
-};
+use engine::object::{AnnotationKeys, Node, Pod};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub(crate) use daemon_set::RawDaemonSet;
+pub(crate) use deployment::RawDeployment;
 pub use lowering_cache::LoweringCache;
+pub(crate) use node::RawNode;
+pub(crate) use pod::RawPod;
 pub use problem::{Problem, Severity};
+pub use source::{ObjectIdentity, Source};
+pub(crate) use volume::{
+    RawCsiDriver, RawCsiNode, RawCsiStorageCapacity, RawPersistentVolume, RawPersistentVolumeClaim,
+    RawStorageClass, RawVolumeAttachment,
+};
+pub(crate) use workload::{
+    RawBudget, RawDeviceClass, RawMapWorkload, RawNamespace, RawSet, of_kind,
+};
+
 use problem::{ProblemReport, clip};
 use raw::Meta;
-pub use source::{ObjectIdentity, Source};
 
 /// The object, if it is usable, and all its problems.
 pub type Lowered<T> = (Option<T>, Vec<Problem>);
 
 /// The deserialized form of one kind.
-trait Lower: DeserializeOwned {
+pub(crate) trait Lower: DeserializeOwned {
     /// The engine object it is lowered to.
     type Object;
+
+    /// Set if objects of the kind belong to namespaces.
+    const NAMESPACED: bool;
 
     fn meta(&self) -> &Meta;
 
@@ -70,104 +83,42 @@ trait Lower: DeserializeOwned {
 
 /// Lowers a pod. A finished pod (`Succeeded`, `Failed`) yields neither an object nor a problem.
 pub fn pod<'a>(source: impl Into<Source<'a>>) -> Lowered<Pod> {
-    lower::<pod::RawPod>("Pod", source.into())
+    pod_with(source.into(), &AnnotationKeys::default())
+}
+
+/// Lowers a pod as [`pod()`], with the annotations of these keys.
+fn pod_with(source: Source<'_>, keys: &AnnotationKeys) -> Lowered<Pod> {
+    object_by("Pod", source, |raw: RawPod, report| raw.lower_with(keys, report))
 }
 
 /// Lowers a node.
 pub fn node<'a>(source: impl Into<Source<'a>>) -> Lowered<Node> {
-    lower::<node::RawNode>("Node", source.into())
+    node_with(source.into(), &AnnotationKeys::default())
 }
 
-/// Lowers a namespace.
-pub fn namespace<'a>(source: impl Into<Source<'a>>) -> Lowered<Namespace> {
-    lower::<workload::RawNamespace>("Namespace", source.into())
+/// Lowers a node as [`node()`], with the annotations of these keys.
+fn node_with(source: Source<'_>, keys: &AnnotationKeys) -> Lowered<Node> {
+    object_by("Node", source, |raw: RawNode, report| raw.lower_with(keys, report))
 }
 
-/// Lowers a service.
-pub fn service<'a>(source: impl Into<Source<'a>>) -> Lowered<Workload> {
-    lower::<workload::RawMapWorkload>("Service", source.into())
+/// Lowers an object of a kind.
+pub(crate) fn object<R: Lower>(kind: &str, source: Source<'_>) -> Lowered<R::Object> {
+    object_by(kind, source, R::lower)
 }
 
-/// Lowers a replication controller.
-pub fn replication_controller<'a>(source: impl Into<Source<'a>>) -> Lowered<Workload> {
-    let lowered = lower::<workload::RawMapWorkload>("ReplicationController", source.into());
-    with_kind(WorkloadKind::ReplicationController, lowered)
-}
-
-/// Lowers a replica set.
-pub fn replica_set<'a>(source: impl Into<Source<'a>>) -> Lowered<Workload> {
-    lower::<workload::RawSet>("ReplicaSet", source.into())
-}
-
-/// Lowers a stateful set.
-pub fn stateful_set<'a>(source: impl Into<Source<'a>>) -> Lowered<Workload> {
-    with_kind(WorkloadKind::StatefulSet, lower::<workload::RawSet>("StatefulSet", source.into()))
-}
-
-/// Lowers a pod disruption budget. As in upstream's preemption, an empty selector matches nothing.
-pub fn disruption_budget<'a>(source: impl Into<Source<'a>>) -> Lowered<DisruptionBudget> {
-    lower::<workload::RawBudget>("PodDisruptionBudget", source.into())
-}
-
-/// Lowers a persistent volume.
-pub fn persistent_volume<'a>(source: impl Into<Source<'a>>) -> Lowered<PersistentVolume> {
-    lower::<volume::RawPersistentVolume>("PersistentVolume", source.into())
-}
-
-/// Lowers a persistent volume claim.
-pub fn persistent_volume_claim<'a>(
-    source: impl Into<Source<'a>>,
-) -> Lowered<PersistentVolumeClaim> {
-    lower::<volume::RawPersistentVolumeClaim>("PersistentVolumeClaim", source.into())
-}
-
-/// Lowers a storage class.
-pub fn storage_class<'a>(source: impl Into<Source<'a>>) -> Lowered<StorageClass> {
-    lower::<volume::RawStorageClass>("StorageClass", source.into())
-}
-
-/// Lowers a CSINode: the CSI drivers of a node.
-pub fn csi_node<'a>(source: impl Into<Source<'a>>) -> Lowered<CsiNode> {
-    lower::<volume::RawCsiNode>("CSINode", source.into())
-}
-
-/// Lowers a CSI driver.
-pub fn csi_driver<'a>(source: impl Into<Source<'a>>) -> Lowered<CsiDriver> {
-    lower::<volume::RawCsiDriver>("CSIDriver", source.into())
-}
-
-/// Lowers a CSIStorageCapacity: the capacity a driver can still provision in a topology segment.
-pub fn csi_storage_capacity<'a>(source: impl Into<Source<'a>>) -> Lowered<CsiStorageCapacity> {
-    lower::<volume::RawCsiStorageCapacity>("CSIStorageCapacity", source.into())
-}
-
-/// Lowers a volume attachment.
-pub fn volume_attachment<'a>(source: impl Into<Source<'a>>) -> Lowered<VolumeAttachment> {
-    lower::<volume::RawVolumeAttachment>("VolumeAttachment", source.into())
-}
-
-/// Lowers a device class.
-pub fn device_class<'a>(source: impl Into<Source<'a>>) -> Lowered<DeviceClass> {
-    lower::<workload::RawDeviceClass>("DeviceClass", source.into())
-}
-
-/// Lowers a resource claim.
-pub fn resource_claim<'a>(source: impl Into<Source<'a>>) -> Lowered<ResourceClaim> {
-    lower::<workload::RawResourceClaim>("ResourceClaim", source.into())
-}
-
-fn with_kind(kind: WorkloadKind, (object, problems): Lowered<Workload>) -> Lowered<Workload> {
-    (object.map(|object| Workload { kind, ..object }), problems)
-}
-
-fn lower<R: Lower>(kind: &str, source: Source<'_>) -> Lowered<R::Object> {
+/// Lowers an object of a kind by a function that stands in for [`Lower::lower`].
+fn object_by<R: Lower>(
+    kind: &str,
+    source: Source<'_>,
+    lower: impl FnOnce(R, &mut ProblemReport) -> R::Object,
+) -> Lowered<R::Object> {
     let mut report = ProblemReport::default();
     let object = match source.read::<R>() {
         _ if !check_shape(source, &mut report) => None,
         Ok(raw) if raw.is_finished() => return (None, Vec::new()),
         Ok(raw) => {
             raw.meta().check(&mut report);
-            let object = raw.lower(&mut report);
+            let object = lower(raw, &mut report);
             (!report.is_unusable()).then_some(object)
         }
         Err(_) => {
@@ -176,7 +127,7 @@ fn lower<R: Lower>(kind: &str, source: Source<'_>) -> Lowered<R::Object> {
         }
     };
     // The name is formatted only if there is a problem, which is rare.
-    let problems = report.finish(|| object_name(kind, source));
+    let problems = report.finish(|| object_name::<R>(kind, source));
     (object, problems)
 }
 
@@ -219,25 +170,14 @@ pub(crate) fn clip_message(message: &str) -> String {
 }
 
 /// Formats kind, namespace and name, as in `Pod default/web-1`.
-fn object_name(kind: &str, source: Source<'_>) -> String {
+fn object_name<R: Lower>(kind: &str, source: Source<'_>) -> String {
     let identity = source.identity();
     let name = match identity.name {
         "" => "(no name)",
         name => name,
     };
-    let cluster_wide = matches!(
-        kind,
-        "Node"
-            | "Namespace"
-            | "PersistentVolume"
-            | "StorageClass"
-            | "CSINode"
-            | "CSIDriver"
-            | "VolumeAttachment"
-            | "DeviceClass"
-    );
     match identity.namespace {
-        _ if cluster_wide => format!("{kind} {}", clip(name)),
+        _ if !R::NAMESPACED => format!("{kind} {}", clip(name)),
         "" => format!("{kind} default/{}", clip(name)),
         namespace => format!("{kind} {}/{}", clip(namespace), clip(name)),
     }

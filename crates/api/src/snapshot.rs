@@ -5,16 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
-use engine::object::{
-    CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, DisruptionBudget, Namespace, Node,
-    PersistentVolume, PersistentVolumeClaim, Pod, ResourceClaim, StorageClass, Text, Uid,
-    VolumeAttachment, Workload,
-};
+use engine::change::Change;
+use engine::object::{AnnotationKeys, ClusterObject, Node, Pod, Text, Uid};
 use serde_json::Value;
 
+use crate::kinds::{KINDS, Kind};
 use crate::lower::limits::{LIST_DEPTH_MAX, SNAPSHOT_PROBLEMS_MAX};
-use crate::lower::{self, Lowered, Problem, Severity};
+use crate::lower::{LoweringCache, Problem, Severity, Source};
 
 mod changes;
 mod document;
@@ -24,33 +23,11 @@ mod text;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Objects {
     /// Nodes; their order breaks ties.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<Arc<Node>>,
     /// Pods that have not finished.
     pub pods: Vec<Pod>,
-    /// Namespaces.
-    pub namespaces: Vec<Namespace>,
-    /// Services, replication controllers, replica sets and stateful sets.
-    pub workloads: Vec<Workload>,
-    /// Pod disruption budgets.
-    pub disruption_budgets: Vec<DisruptionBudget>,
-    /// Persistent volumes.
-    pub persistent_volumes: Vec<PersistentVolume>,
-    /// Persistent volume claims.
-    pub persistent_volume_claims: Vec<PersistentVolumeClaim>,
-    /// Storage classes.
-    pub storage_classes: Vec<StorageClass>,
-    /// CSINodes: the CSI drivers of each node.
-    pub csi_nodes: Vec<CsiNode>,
-    /// CSI drivers.
-    pub csi_drivers: Vec<CsiDriver>,
-    /// Capacities that CSI drivers can still provision.
-    pub csi_storage_capacities: Vec<CsiStorageCapacity>,
-    /// Volume attachments.
-    pub volume_attachments: Vec<VolumeAttachment>,
-    /// Device classes.
-    pub device_classes: Vec<DeviceClass>,
-    /// Resource claims.
-    pub resource_claims: Vec<ResourceClaim>,
+    /// Objects of all other kinds.
+    pub others: Vec<ClusterObject>,
 }
 
 /// A cluster read from text.
@@ -68,160 +45,33 @@ pub struct Snapshot {
 /// Reads YAML or JSON: an object, a list, several YAML documents, an array, or concatenated JSON
 /// values.
 pub fn read(text: &str) -> Snapshot {
-    let mut reader = SnapshotReader::default();
+    read_with(text, Arc::default())
+}
+
+/// Reads YAML or JSON as [`read`], with the annotations of these keys.
+pub fn read_with(text: &str, keys: Arc<AnnotationKeys>) -> Snapshot {
+    let mut reader = SnapshotReader::new(keys);
     text::read(text, &mut reader);
     reader.finish()
 }
 
 /// Reads objects and lists that are already parsed.
 pub fn from_values(values: impl IntoIterator<Item = Value>) -> Snapshot {
-    let mut reader = SnapshotReader::default();
+    from_values_with(values, Arc::default())
+}
+
+/// Reads objects as [`from_values`], with the annotations of these keys.
+pub fn from_values_with(
+    values: impl IntoIterator<Item = Value>,
+    keys: Arc<AnnotationKeys>,
+) -> Snapshot {
+    let mut reader = SnapshotReader::new(keys);
     for value in values {
         reader.document += 1;
         reader.take(&value, &ListDefaults::default(), 0, Position::default());
     }
     reader.finish()
 }
-
-/// A kind that scheduling reads.
-struct SnapshotKind {
-    name: &'static str,
-    group: &'static str,
-    namespaced: bool,
-    take: fn(&mut SnapshotReader, &Value, Option<usize>) -> PutOutcome,
-}
-
-/// The outcome of storing an object.
-enum PutOutcome {
-    At(usize),
-    Finished,
-    Unusable,
-}
-
-/// All kinds that scheduling reads, the most frequent first.
-const KINDS: &[SnapshotKind] = &[
-    SnapshotKind {
-        name: "Pod",
-        group: "",
-        namespaced: true,
-        take: |reader, value, at| reader.put(lower::pod(value), at, |o| &mut o.pods),
-    },
-    SnapshotKind {
-        name: "Node",
-        group: "",
-        namespaced: false,
-        take: |reader, value, at| reader.put(lower::node(value), at, |o| &mut o.nodes),
-    },
-    SnapshotKind {
-        name: "ReplicaSet",
-        group: "apps",
-        namespaced: true,
-        take: |reader, value, at| reader.put(lower::replica_set(value), at, |o| &mut o.workloads),
-    },
-    SnapshotKind {
-        name: "Service",
-        group: "",
-        namespaced: true,
-        take: |reader, value, at| reader.put(lower::service(value), at, |o| &mut o.workloads),
-    },
-    SnapshotKind {
-        name: "StatefulSet",
-        group: "apps",
-        namespaced: true,
-        take: |reader, value, at| reader.put(lower::stateful_set(value), at, |o| &mut o.workloads),
-    },
-    SnapshotKind {
-        name: "ReplicationController",
-        group: "",
-        namespaced: true,
-        take: |reader, value, at| {
-            reader.put(lower::replication_controller(value), at, |o| &mut o.workloads)
-        },
-    },
-    SnapshotKind {
-        name: "Namespace",
-        group: "",
-        namespaced: false,
-        take: |reader, value, at| reader.put(lower::namespace(value), at, |o| &mut o.namespaces),
-    },
-    SnapshotKind {
-        name: "PodDisruptionBudget",
-        group: "policy",
-        namespaced: true,
-        take: |reader, value, at| {
-            reader.put(lower::disruption_budget(value), at, |o| &mut o.disruption_budgets)
-        },
-    },
-    SnapshotKind {
-        name: "PersistentVolumeClaim",
-        group: "",
-        namespaced: true,
-        take: |reader, value, at| {
-            let lowered = lower::persistent_volume_claim(value);
-            reader.put(lowered, at, |o| &mut o.persistent_volume_claims)
-        },
-    },
-    SnapshotKind {
-        name: "PersistentVolume",
-        group: "",
-        namespaced: false,
-        take: |reader, value, at| {
-            reader.put(lower::persistent_volume(value), at, |o| &mut o.persistent_volumes)
-        },
-    },
-    SnapshotKind {
-        name: "StorageClass",
-        group: "storage.k8s.io",
-        namespaced: false,
-        take: |reader, value, at| {
-            reader.put(lower::storage_class(value), at, |o| &mut o.storage_classes)
-        },
-    },
-    SnapshotKind {
-        name: "CSINode",
-        group: "storage.k8s.io",
-        namespaced: false,
-        take: |reader, value, at| reader.put(lower::csi_node(value), at, |o| &mut o.csi_nodes),
-    },
-    SnapshotKind {
-        name: "CSIDriver",
-        group: "storage.k8s.io",
-        namespaced: false,
-        take: |reader, value, at| reader.put(lower::csi_driver(value), at, |o| &mut o.csi_drivers),
-    },
-    SnapshotKind {
-        name: "CSIStorageCapacity",
-        group: "storage.k8s.io",
-        namespaced: true,
-        take: |reader, value, at| {
-            reader.put(lower::csi_storage_capacity(value), at, |o| &mut o.csi_storage_capacities)
-        },
-    },
-    SnapshotKind {
-        name: "VolumeAttachment",
-        group: "storage.k8s.io",
-        namespaced: false,
-        take: |reader, value, at| {
-            reader.put(lower::volume_attachment(value), at, |o| &mut o.volume_attachments)
-        },
-    },
-    SnapshotKind {
-        name: "DeviceClass",
-        group: "resource.k8s.io",
-        namespaced: false,
-        take: |reader, value, at| {
-            reader.put(lower::device_class(value), at, |o| &mut o.device_classes)
-        },
-    },
-    SnapshotKind {
-        name: "ResourceClaim",
-        group: "resource.k8s.io",
-        namespaced: true,
-        take: |reader, value, at| {
-            reader.put(lower::resource_claim(value), at, |o| &mut o.resource_claims)
-        },
-    },
-];
 
 /// Type fields that the items of a typed list (`PodList`) omit because the list implies them.
 #[derive(Clone, Default)]
@@ -253,6 +103,7 @@ struct Position {
 #[derive(Default)]
 struct SnapshotReader {
     snapshot: Snapshot,
+    cache: LoweringCache,
     /// Number of the current document, from one.
     document: usize,
     /// Index of each object in its list, by kind, namespace and name.
@@ -262,6 +113,10 @@ struct SnapshotReader {
 }
 
 impl SnapshotReader {
+    fn new(keys: Arc<AnnotationKeys>) -> Self {
+        Self { cache: LoweringCache::new(keys), ..Self::default() }
+    }
+
     /// Adds an object or a list of objects.
     fn take(
         &mut self,
@@ -290,7 +145,7 @@ impl SnapshotReader {
         let group =
             api_version.map(|version| version.split_once('/').map_or("", |(group, _)| group));
         let known =
-            KINDS.iter().find(|k| k.name == kind && group.is_none_or(|group| group == k.group));
+            KINDS.iter().find(|k| k.name == kind && group.is_none_or(|group| group == k.group()));
         match known {
             Some(known) => self.take_object(known, value),
             None => self.ignore(match group {
@@ -317,7 +172,7 @@ impl SnapshotReader {
         }
     }
 
-    fn take_object(&mut self, kind: &SnapshotKind, value: &Value) {
+    fn take_object(&mut self, kind: &Kind, value: &Value) {
         let text = |field| value.pointer(field).and_then(Value::as_str).unwrap_or("");
         let namespace = match text("/metadata/namespace") {
             _ if !kind.namespaced => "",
@@ -325,50 +180,37 @@ impl SnapshotReader {
             namespace => namespace,
         };
         let key = (kind.name, Text::from(namespace), Text::from(text("/metadata/name")));
-        let earlier = self.indexes.get(&key).copied();
-        match (kind.take)(self, value, earlier) {
-            PutOutcome::At(_) if earlier.is_some() => {
-                let (kind, namespace, name) = key;
-                let separator = if namespace.is_empty() { "" } else { "/" };
-                self.add_problem(Problem {
-                    severity: Severity::Warning,
-                    object: format!("{kind} {namespace}{separator}{name}"),
-                    path: String::new(),
-                    message: "found more than once; the last occurrence counts".into(),
-                });
-            }
-            PutOutcome::At(index) => {
-                self.indexes.insert(key, index);
-            }
-            PutOutcome::Finished => self.ignore(format!("{} (finished)", kind.name)),
-            PutOutcome::Unusable => {}
-        }
-    }
-
-    /// Stores a lowered object, replacing an earlier object of the same name.
-    fn put<T>(
-        &mut self,
-        (object, problems): Lowered<T>,
-        earlier: Option<usize>,
-        list: fn(&mut Objects) -> &mut Vec<T>,
-    ) -> PutOutcome {
+        let (change, problems) = (kind.lower)(Source::Json(value), &mut self.cache);
         let has_problems = !problems.is_empty();
         for problem in problems {
             self.add_problem(problem);
         }
-        let list = list(&mut self.snapshot.objects);
-        match (object, earlier) {
-            (Some(object), Some(index)) => {
-                list[index] = object;
-                PutOutcome::At(index)
+        let Some(change) = change else {
+            if !has_problems {
+                self.ignore(format!("{} (finished)", kind.name));
             }
-            (Some(object), None) => {
-                list.push(object);
-                PutOutcome::At(list.len() - 1)
-            }
-            (None, _) if has_problems => PutOutcome::Unusable,
-            (None, _) => PutOutcome::Finished,
+            return;
+        };
+        let earlier = self.indexes.get(&key).copied();
+        let objects = &mut self.snapshot.objects;
+        let index = match change {
+            Change::Node(node) => put(&mut objects.nodes, earlier, node),
+            Change::Pod(pod) => put(&mut objects.pods, earlier, *pod),
+            Change::Object(object) => put(&mut objects.others, earlier, object),
+            _ => unreachable!("an object is lowered to a change of an object"),
+        };
+        if earlier.is_none() {
+            self.indexes.insert(key, index);
+            return;
         }
+        let (kind, namespace, name) = key;
+        let separator = if namespace.is_empty() { "" } else { "/" };
+        self.add_problem(Problem {
+            severity: Severity::Warning,
+            object: format!("{kind} {namespace}{separator}{name}"),
+            path: String::new(),
+            message: "found more than once; the last occurrence counts".into(),
+        });
     }
 
     fn ignore(&mut self, kind: String) {
@@ -431,6 +273,20 @@ impl SnapshotReader {
         }
         for problem in copied {
             self.add_problem(problem);
+        }
+    }
+}
+
+/// Adds an object to a list or replaces an earlier one of the same name. Returns its index.
+fn put<T>(list: &mut Vec<T>, earlier: Option<usize>, object: T) -> usize {
+    match earlier {
+        Some(index) => {
+            list[index] = object;
+            index
+        }
+        None => {
+            list.push(object);
+            list.len() - 1
         }
     }
 }

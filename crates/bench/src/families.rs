@@ -2,14 +2,14 @@
 
 mod disturbed;
 
-use engine::change::{Change, Storage};
+use engine::change::Change;
 use engine::object::volume::{
     AccessModes, ClaimPhase, ClaimRef, CsiNode, NodeDriver, PersistentVolume,
     PersistentVolumeClaim, VolumePhase, VolumeSource,
 };
 use engine::object::{
-    Namespace, Node, Pod, Taint, TaintEffect, Uid, Volume, WhenUnsatisfiable, Workload,
-    WorkloadKind,
+    ClusterObject, Namespace, Node, Pod, Taint, TaintEffect, Uid, Volume, WhenUnsatisfiable,
+    Workload, WorkloadKind,
 };
 
 use crate::objects::{
@@ -291,7 +291,8 @@ fn by_namespace_label(count: usize, kind: AffinityKind, topology_key: &'static s
     let namespaces = 100.min(count);
     let objects = (0..namespaces).map(|index| {
         let name = format!("team-{index}").into();
-        Change::Namespace(Namespace { name, labels: labels(&[("team", "devops")]) })
+        let namespace = Namespace { name, labels: labels(&[("team", "devops")]) };
+        Change::Object(ClusterObject::Namespace(namespace.into()))
     });
     let make = move |name: &str, index: usize| {
         let namespace = format!("team-{}", index % namespaces);
@@ -326,8 +327,9 @@ fn default_spreading(count: usize) -> Work {
         namespace: "ns".into(),
         name: "web".into(),
         selector: Some(selector("app", "web")),
+        ..Workload::default()
     };
-    let service = Change::Workload(service.into());
+    let service = Change::Object(service.into());
     let make = |name: &str, _| with_owner(default_pod("ns", name, &[("app", "web")]), "web");
     let work = work(nodes(count, 3), many("init", count, make), many("pod", 2 * count, make));
     Work { objects: Box::new(std::iter::once(service)), ..work }
@@ -351,16 +353,13 @@ fn inclusion_policy(count: usize) -> Work {
 fn csi_volumes(count: usize) -> Work {
     const DRIVER: &str = "csi.example.com";
     let drivers = (0..count).map(|index| {
-        Storage::CsiNode(CsiNode {
+        let driver = NodeDriver { name: DRIVER.into(), limit: Some(39), topology_keys: [].into() };
+        let csi_node = CsiNode {
             name: format!("node-{index:05}").into(),
-            drivers: [NodeDriver {
-                name: DRIVER.into(),
-                limit: Some(39),
-                topology_keys: [].into(),
-            }]
-            .into(),
+            drivers: [driver].into(),
             migrated_plugins: [].into(),
-        })
+        };
+        ClusterObject::CsiNode(csi_node.into())
     });
     let pods = |prefix, count| {
         many(prefix, count, |name, _| {
@@ -394,9 +393,12 @@ fn csi_volumes(count: usize) -> Work {
             bind_completed: true,
             ..PersistentVolumeClaim::default()
         };
-        [Storage::Volume(volume), Storage::Claim(claim)]
+        [
+            ClusterObject::PersistentVolume(volume.into()),
+            ClusterObject::PersistentVolumeClaim(claim.into()),
+        ]
     });
-    let objects = drivers.chain(volumes).map(|storage| Change::Storage(storage.into()));
+    let objects = drivers.chain(volumes).map(Change::Object);
     let work = work(nodes(count, 0), pods("init", initial), pods("pod", measured));
     Work { objects: Box::new(objects), ..work }
 }

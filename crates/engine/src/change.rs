@@ -3,11 +3,7 @@
 use std::sync::Arc;
 
 use crate::command::PodName;
-use crate::object::volume::{
-    CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass,
-    VolumeAttachment,
-};
-use crate::object::{DisruptionBudget, Namespace, Node, Pod, Text, Uid, Workload, WorkloadKind};
+use crate::object::{ClusterObject, Node, ObjectName, Pod, Text, Uid};
 
 /// One input of the engine. Large objects are boxed, since a change is moved several times.
 #[derive(Clone, Debug)]
@@ -23,43 +19,10 @@ pub enum Change {
         /// UID of the pod.
         uid: Uid,
     },
-    /// A namespace was added or updated.
-    Namespace(Namespace),
-    /// A namespace was deleted.
-    NamespaceGone(Text),
-    /// A service or controller was added or updated.
-    Workload(Box<Workload>),
-    /// A service or controller was deleted.
-    WorkloadGone {
-        /// Kind.
-        kind: WorkloadKind,
-        /// Namespace.
-        namespace: Text,
-        /// Name.
-        name: Text,
-    },
-    /// A disruption budget was added or updated.
-    Budget(Box<DisruptionBudget>),
-    /// A disruption budget was deleted.
-    BudgetGone {
-        /// Namespace.
-        namespace: Text,
-        /// Name.
-        name: Text,
-    },
-    /// A storage object was added or updated.
-    Storage(Box<Storage>),
-    /// A storage object was deleted.
-    StorageGone(StorageName),
-    /// A device class was added or updated.
-    DeviceClass {
-        /// Name.
-        name: Text,
-        /// `spec.extendedResourceName`, empty when unset.
-        extended_resource: Text,
-    },
-    /// A device class was deleted.
-    DeviceClassGone(Text),
+    /// An object of another kind was added or updated.
+    Object(ClusterObject),
+    /// An object of another kind was deleted.
+    ObjectGone(ObjectName),
     /// Outcome of [`Command::Bind`](crate::command::Command::Bind).
     Bound {
         /// UID of the pod.
@@ -151,30 +114,4 @@ pub struct NodeVictims {
     pub victims: Vec<PodName>,
     /// Number of victims whose disruption budget would be violated.
     pub violations: usize,
-}
-
-/// An object of one of the storage kinds.
-#[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "one variant per kind, named after it")]
-pub enum Storage {
-    Volume(PersistentVolume),
-    Claim(PersistentVolumeClaim),
-    Class(StorageClass),
-    CsiNode(CsiNode),
-    CsiDriver(CsiDriver),
-    Capacity(CsiStorageCapacity),
-    Attachment(VolumeAttachment),
-}
-
-/// Identity of a storage object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "one variant per kind, named after it")]
-pub enum StorageName {
-    Volume(Text),
-    Claim { namespace: Text, name: Text },
-    Class(Text),
-    CsiNode(Text),
-    CsiDriver(Text),
-    Capacity { namespace: Text, name: Text },
-    Attachment(Text),
 }

@@ -22,6 +22,7 @@ pub mod cycle;
 pub mod engine;
 pub mod framework;
 pub mod index;
+mod kinds;
 pub mod limits;
 pub mod map;
 pub mod object;

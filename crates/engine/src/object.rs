@@ -3,6 +3,10 @@
 //! `api::lower` makes them from JSON, YAML or protobuf and reports what is invalid, so the engine
 //! needs no checks of its own.
 
+pub mod annotations;
+pub mod cluster;
+pub mod daemon_set;
+pub mod deployment;
 pub mod digest;
 pub mod labels;
 pub mod node;
@@ -13,16 +17,18 @@ pub mod uid;
 pub mod volume;
 pub mod workload;
 
+pub use annotations::AnnotationKeys;
+pub use cluster::{ClusterObject, ObjectKind, ObjectName, Stored};
+pub use daemon_set::DaemonSet;
+pub use deployment::Deployment;
 pub use digest::Digest;
 pub use labels::Labels;
 pub use node::{Image, Node, Taint, TaintEffect};
 pub use pod::{
     HostPort, InlineDisk, NodeAffinity, Owner, Pod, PodAffinity, PodSpec, PodTerm, Protocol,
-    SpreadConstraint, Toleration, TolerationOperator, Volume, WhenUnsatisfiable,
+    QosClass, SpreadConstraint, Toleration, TolerationOperator, Volume, WhenUnsatisfiable,
 };
-pub use resources::{
-    DeviceClass, ResourceClaim, Resources, is_extended_resource, is_scalar_resource,
-};
+pub use resources::{DeviceClass, Resources, is_extended_resource, is_scalar_resource};
 pub use selector::{NodeTerm, Operator, Requirement, Selector};
 pub use uid::Uid;
 pub use volume::{
@@ -30,7 +36,7 @@ pub use volume::{
     NodeDriver, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
     VolumeMode, VolumePhase, VolumeSource,
 };
-pub use workload::{DisruptionBudget, Namespace, Workload, WorkloadKind};
+pub use workload::{DisruptionBudget, Namespace, Rollout, Workload, WorkloadKind};
 
 /// An immutable string. Names cross threads, so a clone never allocates: up to 23 bytes are stored
 /// inline, longer texts are reference-counted.

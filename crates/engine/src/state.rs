@@ -22,17 +22,18 @@ pub mod resources;
 pub mod selector_index;
 pub mod specs;
 mod sums;
+pub mod table;
 pub mod taints;
 pub mod tallies;
 pub mod terms;
 pub mod topology;
 pub mod volumes;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::index::PodIdx;
-use crate::object::{DisruptionBudget, Namespace, Text, Workload, WorkloadKind};
+use crate::object::{DaemonSet, Deployment, DeviceClass, DisruptionBudget, Namespace, Workload};
 
 use driver_limits::DriverLimits;
 use images::Images;
@@ -43,6 +44,7 @@ use plugin_states::PluginStates;
 use pods::Pods;
 use resources::ResourceNames;
 use specs::Specs;
+use table::Table;
 use tallies::Tallies;
 use terms::Terms;
 use topology::Topology;
@@ -77,11 +79,20 @@ pub struct State {
     pub volumes: Volumes,
     /// State that plugins keep.
     pub plugin_states: PluginStates,
-    namespaces: BTreeMap<Text, Namespace>,
-    workloads: BTreeMap<(Text, WorkloadKind, Text), Workload>,
-    budgets: BTreeMap<(Text, Text), DisruptionBudget>,
-    /// Extended resource name by device class name.
-    device_classes: BTreeMap<Text, Text>,
+    namespaces: Table<Namespace>,
+    services: Table<Workload>,
+    /// ReplicationControllers.
+    pub replication_controllers: Table<Workload>,
+    /// ReplicaSets.
+    pub replica_sets: Table<Workload>,
+    /// StatefulSets.
+    pub stateful_sets: Table<Workload>,
+    /// Deployments; empty unless they are watched.
+    pub deployments: Table<Deployment>,
+    /// DaemonSets; empty unless they are watched.
+    pub daemon_sets: Table<DaemonSet>,
+    budgets: Table<DisruptionBudget>,
+    device_classes: Table<DeviceClass>,
     versions: Versions,
     /// Computed on first use; dropped when nodes or volumes change.
     driver_limits: Option<Arc<DriverLimits>>,
@@ -126,6 +137,14 @@ impl State {
         versions.0[Areas::TERMS.position()] = self.terms.version();
         versions.0[Areas::PODS.position()] = self.nodes.pod_changes().end();
         versions
+    }
+
+    /// Invalidates what was prepared from these areas, whose objects have changed.
+    pub(crate) fn invalidate(&mut self, areas: Areas) {
+        if areas.contains(Areas::VOLUMES) && self.volumes.drop_outdated() {
+            self.bump(Areas::CLAIMS_IN_USE);
+        }
+        self.bump(areas);
     }
 
     /// Increments the versions of areas.

@@ -17,12 +17,12 @@ use crate::framework::{
 };
 use crate::index::PodIdx;
 use crate::object::{
-    DisruptionBudget, Labels, Namespace, Node, Operator, Pod, PodSpec, PodTerm, Requirement,
-    Selector, Text, Workload,
+    ClusterObject, DeviceClass, DisruptionBudget, Labels, Namespace, Node, Operator, Pod, PodSpec,
+    PodTerm, Requirement, Selector, Text, Workload,
 };
 use crate::queue::Nominator;
-use crate::state::State;
 use crate::state::volumes::Volumes;
+use crate::state::{Areas, State};
 
 pub use shared::Shared;
 
@@ -41,31 +41,34 @@ pub fn state(nodes: impl IntoIterator<Item = Node>, pods: impl IntoIterator<Item
 
 /// Changes storage objects of a state.
 pub fn with_volumes(mut state: State, change: impl FnOnce(&mut Volumes)) -> State {
-    state.change_volumes(change);
+    change(&mut state.volumes);
+    state.invalidate(Areas::VOLUMES);
     state
 }
 
 /// Adds a disruption budget to a state.
 pub fn with_budget(mut state: State, budget: DisruptionBudget) -> State {
-    state.set_budget(budget);
+    state.set_object(ClusterObject::PodDisruptionBudget(budget.into()));
     state
 }
 
 /// Adds a device class that offers an extended resource to a state.
 pub fn with_device_class(mut state: State, class: &str, resource: &str) -> State {
-    state.set_device_class(class.into(), resource.into());
+    let class = DeviceClass { name: class.into(), extended_resource: Some(resource.into()) };
+    state.set_object(ClusterObject::DeviceClass(class.into()));
     state
 }
 
 /// Adds a namespace with labels to a state.
 pub fn with_namespace(mut state: State, name: &str, pairs: &[(&str, &str)]) -> State {
-    state.set_namespace(Namespace { name: name.into(), labels: labels(pairs) });
+    let namespace = Namespace { name: name.into(), labels: labels(pairs) };
+    state.set_object(ClusterObject::Namespace(namespace.into()));
     state
 }
 
 /// Adds a service or controller to a state.
 pub fn with_workload(mut state: State, workload: Workload) -> State {
-    state.set_workload(workload);
+    state.set_object(workload.into());
     state
 }
 

@@ -45,6 +45,7 @@ pub use engine::framework::{
     Rejection, Resource, Subscription,
 };
 pub use engine::index::{NodeIdx, PodIdx};
+pub use engine::object::AnnotationKeys;
 pub use engine::state::State;
 
 pub use adapter::plugin;
@@ -114,6 +115,12 @@ pub trait NodePlugin: Sized + Send + Sync + 'static {
     /// profile with the plugin provides it for all. [`NodeView::plugin_state`] reads it.
     fn initial_state(&self) -> Option<InitialState> {
         None
+    }
+
+    /// Returns the keys of the annotations that the plugin reads; pods and nodes have no others:
+    /// `pod.spec.annotations.get(key)` and [`NodeView::annotation`].
+    fn annotations(&self) -> AnnotationKeys {
+        AnnotationKeys::default()
     }
 
     /// Reserve: accepts or rejects the node chosen for a pod, which is assumed to be on it.

@@ -177,15 +177,15 @@ pub(crate) mod testing {
     }
 
     pub(crate) fn add_claim(volumes: &mut Volumes, claim: PersistentVolumeClaim) {
-        volumes.claims.insert((claim.namespace.clone(), claim.name.clone()), claim);
+        volumes.claims.insert(claim);
     }
 
     pub(crate) fn add_volume(volumes: &mut Volumes, volume: PersistentVolume) {
-        volumes.volumes.insert(volume.name.clone(), volume);
+        volumes.volumes.insert(volume);
     }
 
     pub(crate) fn add_class(volumes: &mut Volumes, class: StorageClass) {
-        volumes.classes.insert(class.name.clone(), class);
+        volumes.classes.insert(class);
     }
 
     /// Returns an event of a storage object.

@@ -4,7 +4,7 @@ use api::config::{Configuration, Extender, Gates, ManagedResource};
 use engine::change::{Change, ExtenderVerdict, FailedNode, NodeVictims};
 use engine::command::{Command, PodName};
 use engine::engine::{Engine, Settings};
-use engine::object::{Node, Pod, PodSpec, Resources, Text, Uid};
+use engine::object::{ClusterObject, Node, Pod, PodSpec, Resources, Text, Uid};
 use engine::queue::QueueStage;
 use engine::testing::node;
 use plugins::registry::Registry;
@@ -161,7 +161,7 @@ fn a_pod_that_extenders_turn_down_everywhere_waits_for_anything_to_happen() {
     assert_eq!(harness.place("p"), Some(QueueStage::Unschedulable));
     harness.now += 60 * SECOND;
     let driver = engine::object::volume::CsiDriver { name: "d".into(), ..Default::default() };
-    harness.apply(Change::Storage(engine::change::Storage::CsiDriver(driver).into()));
+    harness.apply(Change::Object(ClusterObject::CsiDriver(driver.into())));
     question(&harness.schedule());
 }
 

@@ -1,7 +1,7 @@
 //! Preemption with the default plugins. The orders of answers and watch events are tested in the engine.
 
 use api::config::Gates;
-use engine::change::{Change, Storage};
+use engine::change::Change;
 use engine::command::Command;
 use engine::engine::{Engine, Settings};
 use engine::index::PodIdx;
@@ -188,16 +188,16 @@ fn a_preemptor_that_is_tried_while_its_victims_terminate_evicts_no_others() {
 #[test]
 fn a_victim_that_waits_for_volumes_is_tried_again_instead_of_being_deleted() {
     let mut harness = PreemptionHarness::new(&["n1"]);
-    let class = json!({"metadata": {"name": "late"}, "provisioner": "example.com/disks", "volumeBindingMode": "WaitForFirstConsumer"});
+    let class = json!({"kind": "StorageClass", "metadata": {"name": "late"}, "provisioner": "example.com/disks", "volumeBindingMode": "WaitForFirstConsumer"});
     let claim = json!({
+        "kind": "PersistentVolumeClaim",
         "metadata": {"namespace": "default", "name": "claim", "uid": "claim"},
         "spec": {"storageClassName": "late", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
         "status": {"phase": "Pending"},
     });
-    let class = api::lower::storage_class(&class).0.expect("a class");
-    let claim = api::lower::persistent_volume_claim(&claim).0.expect("a claim");
-    harness.apply(Change::Storage(Storage::Class(class).into()));
-    harness.apply(Change::Storage(Storage::Claim(claim).into()));
+    for change in api::snapshot::from_values([class, claim]).objects.into_changes() {
+        harness.apply(change);
+    }
     let mut slow = pod("slow", 4000, 0);
     slow.spec_mut().volumes = [Volume::Claim { name: "claim".into() }].into();
     harness.show(slow);

@@ -6,8 +6,8 @@
 //!                       └───────────────── results ◄────────────────────────┘
 //! ```
 //!
-//! Read [`scheduler`] first: it connects the parts. [`watch`] has the reflector and [`kinds`] the table of
-//! watched kinds; [`driver`] is the loop around the engine; [`execute`] carries out its commands and
+//! Read [`scheduler`] first: it connects the parts. [`watch`] has the reflector, for the kinds
+//! of [`api::kinds`]; [`driver`] is the loop around the engine; [`execute`] carries out its commands and
 //! [`bind`] the most important one; [`lease`] is the leader election and [`gate`] the check before each
 //! write; [`http`] serves health, metrics and configuration.
 
@@ -23,7 +23,6 @@ pub mod execute;
 pub mod extenders;
 pub mod gate;
 pub mod http;
-pub mod kinds;
 pub mod lease;
 pub mod metrics;
 pub mod pod_status;

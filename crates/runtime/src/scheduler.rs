@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::config::Configuration;
+use api::kinds::{self, Kind};
 use engine::engine::Engine;
+use engine::object::AnnotationKeys;
 use http::{Request, StatusCode};
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -23,7 +25,6 @@ use crate::events::EventRecorder;
 use crate::execute::{Executor, PodCommand};
 use crate::extenders::{ExtenderError, Extenders};
 use crate::gate::{Gate, Throttle};
-use crate::kinds::{KINDS, WatchedKind};
 use crate::lease::Fence;
 use crate::metrics::Metrics;
 use crate::pod_status::StatusWriter;
@@ -61,6 +62,7 @@ pub struct ClusterSide {
     window: Arc<BindWindow>,
     status: Arc<DriverStatus>,
     watches: Watches,
+    annotations: Arc<AnnotationKeys>,
     metrics: Metrics,
     traces: Traces,
 }
@@ -71,7 +73,7 @@ pub struct Watches(Arc<[(&'static str, Arc<WatchStatus>)]>);
 
 impl Watches {
     fn new() -> Self {
-        Self(KINDS.iter().map(|kind| (kind.name, Arc::default())).collect())
+        Self(kinds::watched().map(|kind| (kind.name, Arc::default())).collect())
     }
 
     /// Returns the kinds whose first list is not complete.
@@ -109,6 +111,7 @@ pub fn connect_sides(
         window,
         status,
         watches: Watches::new(),
+        annotations: Arc::default(),
         metrics: metrics.clone(),
         traces: traces.clone(),
     };
@@ -116,6 +119,12 @@ pub fn connect_sides(
 }
 
 impl ClusterSide {
+    /// Keeps the annotations of these keys, which are part of pods and nodes.
+    #[must_use]
+    pub fn with_annotations(self, keys: AnnotationKeys) -> Self {
+        Self { annotations: Arc::new(keys), ..self }
+    }
+
     /// Returns the status of the watches.
     pub fn watches(&self) -> Watches {
         self.watches.clone()
@@ -146,7 +155,8 @@ impl EngineSide {
             .build()
             .map_err(SchedulerError::EngineRuntime)?;
         let Self { inputs, commands, window, status, metrics, traces } = self;
-        let driver = Driver::new(engine, commands, window, status, metrics, sampler, KINDS.len());
+        let kinds = kinds::watched().count();
+        let driver = Driver::new(engine, commands, window, status, metrics, sampler, kinds);
         runtime.block_on(wake_batcher.run(driver.with_traces(traces).run(inputs)));
         Ok(())
     }
@@ -217,7 +227,7 @@ pub async fn check_connection(client: &kube::Client) -> Result<String, CheckErro
 /// show as a first list that never completes.
 pub async fn check_rights(client: &kube::Client) -> Result<(), CheckError> {
     let denials =
-        futures::future::join_all(KINDS.iter().map(|kind| list_denial(client, kind))).await;
+        futures::future::join_all(kinds::watched().map(|kind| list_denial(client, kind))).await;
     let refused: Vec<(&str, StatusCode)> = denials.into_iter().flatten().collect();
     if refused.iter().any(|(_, status)| *status == StatusCode::UNAUTHORIZED) {
         return Err(CheckError::Unauthorized);
@@ -232,16 +242,13 @@ pub async fn check_rights(client: &kube::Client) -> Result<(), CheckError> {
 
 /// Returns the resource name of a kind and the status, if listing it is denied. Other failures are left
 /// to the reflectors, which retry.
-async fn list_denial<'a>(
-    client: &kube::Client,
-    kind: &'a WatchedKind,
-) -> Option<(&'a str, StatusCode)> {
+async fn list_denial<'a>(client: &kube::Client, kind: &'a Kind) -> Option<(&'a str, StatusCode)> {
     let request = Request::get(format!("{}?limit=1", kind.path)).body(Body::empty()).ok()?;
     let response =
         tokio::time::timeout(FIRST_RESPONSE_TIMEOUT, client.send(request)).await.ok()?.ok()?;
     let status = response.status();
     let refused = matches!(status, StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED);
-    refused.then_some((kind.path.rsplit('/').next()?, status))
+    refused.then_some((kind.resource(), status))
 }
 
 /// Returns the user name of this client at the API server.
@@ -268,7 +275,8 @@ impl Scheduler {
         instance: String,
         annotate_latency: bool,
     ) -> Result<Self, SchedulerError> {
-        let ClusterSide { inputs, commands, window, status, watches, metrics, traces } = side;
+        let ClusterSide { inputs, commands, window, status, watches, annotations, metrics, traces } =
+            side;
         let watching = ApiConnection::new(config);
         let watching = watching.map_err(|error| SchedulerError::Connection(error.into()))?;
         let binding = ApiConnection::fenced(config);
@@ -299,10 +307,11 @@ impl Scheduler {
         tokio::spawn(executor.run(commands));
         // With an election the first lists precede leadership, so a delay would gain nothing.
         let leads_at_once = !configuration.leader_election.leader_elect;
-        for (kind, (_, watch)) in KINDS.iter().zip(&*watches.0) {
+        for (kind, (_, watch)) in kinds::watched().zip(&*watches.0) {
             let (inputs, watch) = (inputs.clone(), Arc::clone(watch));
             let reflector = Reflector::new(kind, watching.clone(), inputs, watch, metrics.clone())
-                .with_throttle(throttle.clone());
+                .with_throttle(throttle.clone())
+                .with_annotations(Arc::clone(&annotations));
             let reflector = if leads_at_once && RELISTED_TO_LEAD.contains(&kind.name) {
                 reflector.with_startup_delay(FIRST_LIST_DELAY_MAX)
             } else {

@@ -27,8 +27,10 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::kinds::Kind;
 use api::lower::Source;
 use engine::change::Change;
+use engine::object::AnnotationKeys;
 use http::StatusCode;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
@@ -39,7 +41,6 @@ use crate::client::ApiConnection;
 use crate::driver::{Input, send};
 use crate::extenders::NodeStore;
 use crate::gate::Throttle;
-use crate::kinds::WatchedKind;
 use crate::metrics::Metrics;
 use crate::pod_status::{StatusUpdate, StatusWriter};
 use backoff::{BACKOFF_INITIAL, BACKOFF_MAX, FailureBackoff};
@@ -81,7 +82,7 @@ const PROBLEMS_LOGGED_MAX: usize = 100;
 
 /// Lists and watches one kind and sends the changes to the engine.
 pub struct Reflector {
-    kind: &'static WatchedKind,
+    kind: &'static Kind,
     connection: ApiConnection,
     inputs: mpsc::Sender<Input>,
     status: Arc<WatchStatus>,
@@ -121,7 +122,7 @@ enum WatchEnd {
 impl Reflector {
     /// Creates a reflector of a kind.
     pub fn new(
-        kind: &'static WatchedKind,
+        kind: &'static Kind,
         connection: impl Into<ApiConnection>,
         inputs: mpsc::Sender<Input>,
         status: Arc<WatchStatus>,
@@ -150,6 +151,12 @@ impl Reflector {
     #[must_use]
     pub fn with_throttle(self, throttle: Throttle) -> Self {
         Self { throttle, ..self }
+    }
+
+    /// Keeps the annotations of these keys, which are part of pods and nodes.
+    #[must_use]
+    pub fn with_annotations(self, keys: Arc<AnnotationKeys>) -> Self {
+        Self { objects: self.objects.with_annotations(keys), ..self }
     }
 
     /// Delays the first list until a relist is requested, at most for `delay`. A request that comes soon

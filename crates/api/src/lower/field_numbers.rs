@@ -58,6 +58,9 @@ field_numbers! {
         ALLOCATED_RESOURCES = "allocatedResources";
         RESOURCES = "resources";
     }
+    container_status of CONTAINER_STATUS {
+        RESTART_COUNT = "restartCount";
+    }
     pod_condition of POD_CONDITION {
         TYPE = "type";
         STATUS = "status";

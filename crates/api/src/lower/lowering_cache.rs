@@ -9,17 +9,20 @@
 mod cache_key;
 mod node;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::map::Map;
-use engine::object::{Labels, Node, Pod, PodSpec, Text};
+use engine::object::{AnnotationKeys, Labels, Node, Pod, PodSpec, Text};
 
 use super::field_numbers::{
-    metadata, pod, pod_condition, pod_spec, pod_status, scheduling_gate, volume, volume_source,
+    container_status, metadata, pod, pod_condition, pod_spec, pod_status, scheduling_gate, volume,
+    volume_source,
 };
 use super::limits::{LIST_ENTRIES_MAX, MAP_BYTES_MAX};
+use super::pod::{MIRROR, SAFE_TO_EVICT, safe_to_evict};
 use super::{Lowered, Source, raw};
-use crate::protobuf::wire::{Payload, find_field, next_field, seconds_and_nanoseconds};
+use crate::protobuf::wire::{Payload, find_field, map_entry, next_field, seconds_and_nanoseconds};
 use crate::protobuf::{Error, schema};
 use cache_key::{ALL_LEVELS, CacheKeyBuilder};
 
@@ -41,6 +44,8 @@ const _: () = assert!(OBJECT_BYTES_MAX <= MAP_BYTES_MAX);
 /// Lowers pods and nodes, and caches the fields that they share.
 #[derive(Default)]
 pub struct LoweringCache {
+    /// The annotations to keep.
+    keys: Arc<AnnotationKeys>,
     pods: Map<Box<[u8]>, SharedPodFields>,
     /// The distinct specs of `pods`: entries that differ only in labels share their spec.
     specs: Map<Arc<PodSpec>, Arc<PodSpec>>,
@@ -58,17 +63,24 @@ struct SharedPodFields {
 }
 
 impl LoweringCache {
-    /// Lowers a pod with the result of [`super::pod()`].
+    /// Returns an empty cache for objects with the annotations of these keys.
+    pub fn new(keys: Arc<AnnotationKeys>) -> Self {
+        Self { keys, ..Self::default() }
+    }
+
+    /// Lowers a pod with the result of [`super::pod()`], and with its annotations.
     pub fn pod(&mut self, source: Source<'_>) -> Lowered<Pod> {
-        let Source::Protobuf(_, bytes) = source else { return super::pod(source) };
-        let Self { pods, specs, key, .. } = self;
-        let Ok(Some(own)) = split(bytes, key) else { return super::pod(source) };
+        let Self { keys, pods, specs, key, .. } = self;
+        let Source::Protobuf(_, bytes) = source else { return super::pod_with(source, keys) };
+        let Ok(Some(own)) = split(bytes, &keys.pods, key) else {
+            return super::pod_with(source, keys);
+        };
         if let Some(shared) = pods.get(key.bytes())
             && let Some(lowered) = own.lower(shared)
         {
             return lowered;
         }
-        let (mut pod, problems) = super::pod(source);
+        let (mut pod, problems) = super::pod_with(source, keys);
         if let Some(pod) = &mut pod
             && problems.is_empty()
             && key.bytes().len() <= KEY_BYTES_MAX
@@ -86,12 +98,16 @@ impl LoweringCache {
 }
 
 /// Builds the key of a pod and returns its own fields, or `None` if the pod cannot be cached.
-fn split<'a>(pod: &'a [u8], key: &mut CacheKeyBuilder) -> Result<Option<PerPodFields<'a>>, Error> {
+fn split<'a>(
+    pod: &'a [u8],
+    annotations: &BTreeSet<Text>,
+    key: &mut CacheKeyBuilder,
+) -> Result<Option<PerPodFields<'a>>, Error> {
     key.clear();
     if pod.len() > OBJECT_BYTES_MAX {
         return Ok(None);
     }
-    let mut splitter = PodSplitter { key, own: PerPodFields::default() };
+    let mut splitter = PodSplitter { annotations, key, own: PerPodFields::default() };
     Ok(splitter.pod(pod)?.then_some(splitter.own))
 }
 
@@ -111,6 +127,10 @@ struct PerPodFields<'a> {
     started: Time,
     nominated_node: &'a str,
     preempted: bool,
+    ready: bool,
+    restarts: u32,
+    mirror: bool,
+    safe_to_evict: Option<bool>,
 }
 
 /// Seconds and nanoseconds since the Unix epoch; both are zero if the time is unset.
@@ -154,6 +174,10 @@ impl PerPodFields<'_> {
             gates: self.gates.iter().map(|gate| (*gate).into()).collect(),
             terminating: self.deleted.is_set(),
             preempted: self.preempted,
+            ready: self.ready,
+            restarts: self.restarts,
+            mirror: self.mirror,
+            safe_to_evict: self.safe_to_evict,
             start_time: if self.started.is_set() {
                 Some(self.started.nanoseconds()?)
             } else {
@@ -171,6 +195,8 @@ impl PerPodFields<'_> {
 /// Reads a pod in one pass. Each field that lowering reads goes either to the key or to the pod's
 /// own fields.
 struct PodSplitter<'a, 's> {
+    /// Keys of the annotations that are part of the spec.
+    annotations: &'s BTreeSet<Text>,
     key: &'s mut CacheKeyBuilder,
     own: PerPodFields<'a>,
 }
@@ -198,11 +224,26 @@ impl<'a> PodSplitter<'a, '_> {
                 metadata::GENERATION => self.own.generation = payload.number()?.cast_signed(),
                 metadata::CREATION_TIMESTAMP => self.own.created = Time::read(payload)?,
                 metadata::DELETION_TIMESTAMP => self.own.deleted = Time::read(payload)?,
+                metadata::ANNOTATIONS => self.annotation(payload)?,
                 metadata::NAMESPACE | metadata::LABELS | metadata::OWNER_REFERENCES => {
                     self.key.add(&schema::OBJECT_META, number, payload, 0)?;
                 }
                 _ => {}
             }
+        }
+        Ok(())
+    }
+
+    fn annotation(&mut self, payload: Payload<'a>) -> Result<(), Error> {
+        let (key, value) = map_entry(payload)?;
+        let key = key.text()?;
+        match key {
+            MIRROR => self.own.mirror = true,
+            SAFE_TO_EVICT => self.own.safe_to_evict = safe_to_evict(value.text()?),
+            _ => {}
+        }
+        if !self.annotations.is_empty() && self.annotations.contains(key) {
+            self.key.add(&schema::OBJECT_META, metadata::ANNOTATIONS, payload, 0)?;
         }
         Ok(())
     }
@@ -241,16 +282,34 @@ impl<'a> PodSplitter<'a, '_> {
                 pod_status::CONDITIONS => self.condition(payload)?,
                 pod_status::START_TIME => self.own.started = Time::read(payload)?,
                 pod_status::NOMINATED_NODE_NAME => self.own.nominated_node = payload.text()?,
+                pod_status::CONTAINER_STATUSES | pod_status::INIT_CONTAINER_STATUSES => {
+                    self.container_status(number, payload)?;
+                }
                 // Requests depend on these.
-                pod_status::CONTAINER_STATUSES
-                | pod_status::INIT_CONTAINER_STATUSES
-                | pod_status::ALLOCATED_RESOURCES
-                | pod_status::RESOURCES => {
+                pod_status::ALLOCATED_RESOURCES | pod_status::RESOURCES => {
                     self.key.add(&schema::POD_STATUS, number, payload, ALL_LEVELS)?;
                 }
                 _ => {}
             }
         }
+        Ok(())
+    }
+
+    /// Separates the restarts from the other fields, on which requests depend.
+    fn container_status(&mut self, number: u32, payload: Payload<'a>) -> Result<(), Error> {
+        self.key.begin_message(number);
+        let mut bytes = payload.bytes()?;
+        while let Some((number, payload)) = next_field(&mut bytes)? {
+            if number == container_status::RESTART_COUNT {
+                let restarts = i32::try_from(payload.number()?.cast_signed())
+                    .map_err(|_| Error::new("found a count of restarts beyond 32 bits"))?;
+                let restarts = restarts.max(0).cast_unsigned();
+                self.own.restarts = self.own.restarts.saturating_add(restarts);
+            } else {
+                self.key.add(&schema::CONTAINER_STATUS, number, payload, ALL_LEVELS)?;
+            }
+        }
+        self.key.end_message();
         Ok(())
     }
 
@@ -272,6 +331,7 @@ impl<'a> PodSplitter<'a, '_> {
                 self.key.add(&schema::POD_STATUS, conditions, payload, ALL_LEVELS)?;
             }
             ("DisruptionTarget", "True", "PreemptionByScheduler") => self.own.preempted = true,
+            ("Ready", "True", _) => self.own.ready = true,
             _ => {}
         }
         Ok(())

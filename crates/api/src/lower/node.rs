@@ -1,6 +1,6 @@
 //! Lowering of nodes.
 
-use engine::object::{Digest, Image, Node, Taint, TaintEffect, Text};
+use engine::object::{AnnotationKeys, Digest, Image, Node, Taint, TaintEffect, Text};
 use serde::Deserialize;
 
 use super::problem::{FieldPath, ProblemReport, quoted};
@@ -10,7 +10,7 @@ use super::{Lower, resources};
 /// `v1 Node`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawNode {
+pub(crate) struct RawNode {
     metadata: Nullable<Meta>,
     spec: Nullable<RawNodeSpec>,
     status: Nullable<RawNodeStatus>,
@@ -57,12 +57,20 @@ struct RawContainerImage {
 
 impl Lower for RawNode {
     type Object = Node;
+    const NAMESPACED: bool = false;
 
     fn meta(&self) -> &Meta {
         &self.metadata
     }
 
     fn lower(self, report: &mut ProblemReport) -> Node {
+        self.lower_with(&AnnotationKeys::default(), report)
+    }
+}
+
+impl RawNode {
+    /// Lowers the node, with the annotations of these keys.
+    pub(super) fn lower_with(self, keys: &AnnotationKeys, report: &mut ProblemReport) -> Node {
         let Self { metadata: Nullable(meta), spec, status } = self;
         let path = FieldPath::Root.field("status");
         let allocatable_path = path.field("allocatable");
@@ -89,8 +97,9 @@ impl Lower for RawNode {
         declared_features.sort_unstable();
         declared_features.dedup();
         Node {
+            annotations: meta.annotations_of(&keys.nodes),
+            annotations_digest: Digest::of(meta.annotations.iter()),
             name: meta.name.0,
-            annotations: Digest::of(meta.annotations.iter()),
             labels: meta.labels.0.0,
             taints: taints(&spec.taints, report),
             unschedulable: spec.unschedulable.0,

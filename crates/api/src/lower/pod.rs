@@ -1,10 +1,11 @@
 //! Lowering of pods.
 
 mod containers;
+mod qos;
 mod tolerations;
 mod volumes;
 
-use engine::object::{HostPort, Owner, Pod, PodSpec, Resources, Text, Volume};
+use engine::object::{AnnotationKeys, HostPort, Labels, Pod, PodSpec, Resources, Text, Volume};
 use serde::Deserialize;
 
 use super::Lower;
@@ -22,7 +23,7 @@ use volumes::RawVolume;
 /// `v1 Pod`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawPod {
+pub(crate) struct RawPod {
     metadata: Nullable<Meta>,
     spec: Nullable<RawPodSpec>,
     status: Nullable<RawPodStatus>,
@@ -42,7 +43,7 @@ struct RawPodSpec {
     preemption_policy: Str,
     priority: Nullable<i32>,
     resource_claims: List<RawNamed>,
-    resources: Nullable<RawResources>,
+    resources: Option<RawResources>,
     scheduler_name: Str,
     scheduling_gates: List<RawNamed>,
     tolerations: List<RawToleration>,
@@ -80,6 +81,7 @@ struct RawPodCondition {
 
 impl Lower for RawPod {
     type Object = Pod;
+    const NAMESPACED: bool = true;
 
     fn meta(&self) -> &Meta {
         &self.metadata
@@ -90,14 +92,41 @@ impl Lower for RawPod {
     }
 
     fn lower(self, report: &mut ProblemReport) -> Pod {
+        self.lower_with(&AnnotationKeys::default(), report)
+    }
+}
+
+/// Annotation of pods that mirror static pods.
+pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// Annotation by which a pod allows or forbids its eviction.
+pub(super) const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
+
+/// Parses the annotation [`SAFE_TO_EVICT`].
+pub(super) fn safe_to_evict(value: &str) -> Option<bool> {
+    match value {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    }
+}
+
+impl RawPod {
+    /// Lowers the pod, with the annotations of these keys.
+    pub(super) fn lower_with(self, keys: &AnnotationKeys, report: &mut ProblemReport) -> Pod {
         let mut shared = self.lower_spec(&FieldPath::Root.field("spec"), report);
+        shared.annotations = self.metadata.annotations_of(&keys.pods);
         let (meta, spec, status) = (&self.metadata, &self.spec, &self.status);
         let path = FieldPath::Root.field("spec");
-        let preempted = status.conditions.iter().any(|condition| {
-            &**condition.kind == "DisruptionTarget"
-                && &**condition.status == "True"
-                && &**condition.reason == "PreemptionByScheduler"
-        });
+        let holds = |kind, reason: Option<&str>| {
+            status.conditions.iter().any(|condition| {
+                &**condition.kind == kind
+                    && &**condition.status == "True"
+                    && reason.is_none_or(|reason| &**condition.reason == reason)
+            })
+        };
+        let containers =
+            status.container_statuses.iter().chain(status.init_container_statuses.iter());
         let status_path = FieldPath::Root.field("status");
         report.check_entries(&status_path.field("conditions"), &status.conditions);
         let gates = names(&path.field("schedulingGates"), &spec.scheduling_gates, report);
@@ -114,7 +143,11 @@ impl Lower for RawPod {
             nominated_node: status.nominated_node_name.0.clone(),
             gates,
             terminating: meta.deletion_timestamp.is_some(),
-            preempted,
+            preempted: holds("DisruptionTarget", Some("PreemptionByScheduler")),
+            ready: holds("Ready", None),
+            restarts: containers.map(RawContainerStatus::restarts).fold(0, u32::saturating_add),
+            mirror: meta.annotation(MIRROR).is_some(),
+            safe_to_evict: meta.annotation(SAFE_TO_EVICT).and_then(safe_to_evict),
             start_time: raw::timestamp(&status_path.field("startTime"), &status.start_time, report),
             creation_time: meta.creation_time(report),
             resource_version: raw::version(&meta.resource_version),
@@ -140,12 +173,6 @@ impl RawPod {
         let spread = spread
             .filter_map(|(index, raw)| raw.lower(&spread_path.index(index), &labels, report))
             .collect();
-        let owner = meta.controller().map(|owner| Owner {
-            api_version: owner.api_version.0.clone(),
-            kind: owner.kind.0.clone(),
-            name: owner.name.0.clone(),
-            uid: owner.uid.0.clone(),
-        });
         PodSpec {
             scheduler_name: match &*spec.scheduler_name.0 {
                 "" => "default-scheduler".into(),
@@ -167,9 +194,12 @@ impl RawPod {
             images: self.images(),
             container_count: (spec.containers.len() + spec.init_containers.len()) as u32,
             volumes: self.volumes(&path.field("volumes"), report),
+            local_volumes: self.local_volumes(),
+            qos: spec.qos(),
+            annotations: Labels::default(),
             resource_claims: names(&path.field("resourceClaims"), &spec.resource_claims, report),
             required_features: self.required_features(),
-            owner,
+            owner: meta.owner().map(|owner| *owner),
             too_large: None,
         }
     }
@@ -230,7 +260,9 @@ impl RawPod {
 
         let path = FieldPath::Root.field("spec");
         let resources = path.field("resources");
-        let mut pod_level = amounts(&resources.field("requests"), &spec.resources.requests, report);
+        let mut pod_level = spec.resources.as_ref().map_or_else(Amounts::new, |raw| {
+            amounts(&resources.field("requests"), &raw.requests, report)
+        });
         let pod_level_with_status = status.resources.as_ref().map(|resources| {
             let path = status_path.field("resources");
             let actuated = amounts(&path.field("requests"), &resources.requests, report);
@@ -271,7 +303,9 @@ impl RawPod {
         let containers = lower("containers", &spec.containers, false);
         let init_containers = lower("initContainers", &spec.init_containers, true);
         let resources = path.field("resources");
-        let mut pod_level = amounts(&resources.field("limits"), &spec.resources.limits, report);
+        let mut pod_level = spec.resources.as_ref().map_or_else(Amounts::new, |raw| {
+            amounts(&resources.field("limits"), &raw.limits, report)
+        });
         pod_level.retain(|name, _| is_pod_level(name));
         let pod_level_with_status = None;
         PodDemand { containers, init_containers, pod_level, pod_level_with_status, overhead }
@@ -307,6 +341,11 @@ impl RawPod {
         report.check_entries(path, &self.spec.volumes);
         let pod = &self.metadata.name;
         self.spec.volumes.iter().filter_map(|volume| volume.lower(pod)).collect()
+    }
+
+    fn local_volumes(&self) -> Box<[Text]> {
+        let local = self.spec.volumes.iter().filter(|volume| volume.is_local());
+        local.map(|volume| volume.name.0.clone()).collect()
     }
 
     /// Returns the node features the pod requires.

@@ -73,7 +73,7 @@ impl fmt::Display for FieldPath<'_> {
 
 /// Collects the problems of one object while it is lowered.
 #[derive(Default)]
-pub(super) struct ProblemReport {
+pub(crate) struct ProblemReport {
     problems: Vec<Problem>,
     /// Number of problems beyond `PROBLEMS_MAX`.
     omitted: usize,

@@ -4,11 +4,11 @@
 //! others are ignored. Kubernetes accepts `null` for any field, with the same meaning as an absent
 //! field.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Deref;
 
-use engine::object::{Digest, Labels, Text};
+use engine::object::{Digest, Labels, Owner, Text};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
@@ -108,7 +108,7 @@ impl<'de> Deserialize<'de> for HashedText {
 /// `metadata`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Meta {
+pub(crate) struct Meta {
     pub(super) name: Str,
     pub(super) namespace: Str,
     pub(super) uid: Str,
@@ -150,6 +150,25 @@ impl Meta {
     /// Returns the owner reference of the managing controller.
     pub(super) fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|owner| owner.controller.0)
+    }
+
+    /// Returns the controller as the engine has it.
+    pub(super) fn owner(&self) -> Option<Box<Owner>> {
+        let owner = self.controller()?;
+        Some(Box::new(Owner {
+            api_version: owner.api_version.0.clone(),
+            kind: owner.kind.0.clone(),
+            name: owner.name.0.clone(),
+            uid: owner.uid.0.clone(),
+        }))
+    }
+
+    /// Returns the annotations with these keys.
+    pub(super) fn annotations_of(&self, keys: &BTreeSet<Text>) -> Labels {
+        if keys.is_empty() {
+            return Labels::default();
+        }
+        self.annotations.iter().filter(|(key, _)| keys.contains(*key)).collect()
     }
 
     pub(super) fn annotation(&self, key: &str) -> Option<&str> {

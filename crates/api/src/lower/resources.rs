@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::problem::{FieldPath, ProblemReport};
 use super::quantity::Quantity;
-use super::raw::{List, RawAmounts, Str, quantity};
+use super::raw::{List, Nullable, RawAmounts, Str, quantity};
 
 /// Requests that scoring assumes for a container that sets no cpu or no memory.
 const DEFAULTS: &[(&str, Quantity)] =
@@ -37,6 +37,14 @@ pub(super) struct RawContainerStatus {
     name: Str,
     resources: Option<RawResourceRequests>,
     allocated_resources: RawAmounts,
+    restart_count: Nullable<i32>,
+}
+
+impl RawContainerStatus {
+    /// Returns the number of restarts.
+    pub(super) fn restarts(&self) -> u32 {
+        self.restart_count.max(0).cast_unsigned()
+    }
 }
 
 /// Quantities by resource name.

@@ -1,9 +1,17 @@
 //! Tests of lowering.
 
-use engine::object::{Operator, Requirement, Resources, Selector};
+use std::sync::Arc;
+
+use engine::change::Change;
+use engine::object::{
+    ClusterObject, CsiDriver, CsiNode, CsiStorageCapacity, DaemonSet, Deployment, DeviceClass,
+    DisruptionBudget, Namespace, Operator, PersistentVolume, PersistentVolumeClaim, Requirement,
+    Resources, Selector, StorageClass, VolumeAttachment, Workload, WorkloadKind,
+};
 use serde_json::json;
 
 use super::*;
+use crate::kinds::KINDS;
 
 mod arbitrary;
 mod nodes;
@@ -12,6 +20,41 @@ mod requests;
 mod selectors;
 mod volumes;
 mod workloads;
+
+macro_rules! lowering {
+    ($($function:ident: $kind:ident($object:ty) $name:literal;)*) => {
+        $(
+            fn $function(value: &Value) -> Lowered<$object> {
+                let kind = KINDS.iter().find(|kind| kind.name == $name).unwrap();
+                let (change, problems) = (kind.lower)(value.into(), &mut LoweringCache::default());
+                let object = change.map(|change| match change {
+                    Change::Object(ClusterObject::$kind(object)) => Arc::unwrap_or_clone(object),
+                    _ => unreachable!("the kind is another one"),
+                });
+                (object, problems)
+            }
+        )*
+    };
+}
+
+lowering! {
+    namespace: Namespace(Namespace) "Namespace";
+    service: Service(Workload) "Service";
+    replication_controller: ReplicationController(Workload) "ReplicationController";
+    replica_set: ReplicaSet(Workload) "ReplicaSet";
+    stateful_set: StatefulSet(Workload) "StatefulSet";
+    deployment: Deployment(Deployment) "Deployment";
+    daemon_set: DaemonSet(DaemonSet) "DaemonSet";
+    disruption_budget: PodDisruptionBudget(DisruptionBudget) "PodDisruptionBudget";
+    persistent_volume: PersistentVolume(PersistentVolume) "PersistentVolume";
+    persistent_volume_claim: PersistentVolumeClaim(PersistentVolumeClaim) "PersistentVolumeClaim";
+    storage_class: StorageClass(StorageClass) "StorageClass";
+    csi_node: CsiNode(CsiNode) "CSINode";
+    csi_driver: CsiDriver(CsiDriver) "CSIDriver";
+    csi_storage_capacity: CsiStorageCapacity(CsiStorageCapacity) "CSIStorageCapacity";
+    volume_attachment: VolumeAttachment(VolumeAttachment) "VolumeAttachment";
+    device_class: DeviceClass(DeviceClass) "DeviceClass";
+}
 
 fn a_pod(spec: &Value) -> Value {
     json!({"metadata": {"name": "web-1", "labels": {"app": "web", "rev": "7"}}, "spec": spec})

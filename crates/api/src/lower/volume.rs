@@ -23,7 +23,7 @@ const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 /// `v1 PersistentVolume`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawPersistentVolume {
+pub(crate) struct RawPersistentVolume {
     metadata: Nullable<Meta>,
     spec: Nullable<RawPersistentVolumeSpec>,
     status: Nullable<RawPhase>,
@@ -84,7 +84,7 @@ struct RawVolumeAffinity {
 /// `v1 PersistentVolumeClaim`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawPersistentVolumeClaim {
+pub(crate) struct RawPersistentVolumeClaim {
     metadata: Nullable<Meta>,
     spec: Nullable<RawPersistentVolumeClaimSpec>,
     status: Nullable<RawPhase>,
@@ -105,7 +105,7 @@ struct RawPersistentVolumeClaimSpec {
 /// `storage.k8s.io/v1 StorageClass`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct RawStorageClass {
+pub(crate) struct RawStorageClass {
     metadata: Nullable<Meta>,
     allowed_topologies: List<RawTopologyTerm>,
     provisioner: Str,
@@ -115,7 +115,7 @@ pub(super) struct RawStorageClass {
 /// `storage.k8s.io/v1 CSINode`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawCsiNode {
+pub(crate) struct RawCsiNode {
     metadata: Nullable<Meta>,
     spec: Nullable<RawCsiNodeSpec>,
 }
@@ -143,7 +143,7 @@ struct RawVolumeNodeResources {
 /// `storage.k8s.io/v1 CSIDriver`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawCsiDriver {
+pub(crate) struct RawCsiDriver {
     metadata: Nullable<Meta>,
     spec: Nullable<RawCsiDriverSpec>,
 }
@@ -159,7 +159,7 @@ struct RawCsiDriverSpec {
 /// `storage.k8s.io/v1 CSIStorageCapacity`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct RawCsiStorageCapacity {
+pub(crate) struct RawCsiStorageCapacity {
     metadata: Nullable<Meta>,
     capacity: Option<RawQuantity>,
     maximum_volume_size: Option<RawQuantity>,
@@ -170,7 +170,7 @@ pub(super) struct RawCsiStorageCapacity {
 /// `storage.k8s.io/v1 VolumeAttachment`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawVolumeAttachment {
+pub(crate) struct RawVolumeAttachment {
     metadata: Nullable<Meta>,
     spec: Nullable<RawVolumeAttachmentSpec>,
 }
@@ -191,6 +191,7 @@ struct RawVolumeAttachmentSource {
 
 impl Lower for RawPersistentVolume {
     type Object = PersistentVolume;
+    const NAMESPACED: bool = false;
 
     fn meta(&self) -> &Meta {
         &self.metadata
@@ -262,6 +263,7 @@ impl RawPersistentVolumeSpec {
 
 impl Lower for RawPersistentVolumeClaim {
     type Object = PersistentVolumeClaim;
+    const NAMESPACED: bool = true;
 
     fn meta(&self) -> &Meta {
         &self.metadata
@@ -307,6 +309,7 @@ impl Lower for RawPersistentVolumeClaim {
 
 impl Lower for RawStorageClass {
     type Object = StorageClass;
+    const NAMESPACED: bool = false;
 
     fn meta(&self) -> &Meta {
         &self.metadata
@@ -341,6 +344,7 @@ impl Lower for RawStorageClass {
 
 impl Lower for RawCsiNode {
     type Object = CsiNode;
+    const NAMESPACED: bool = false;
 
     fn meta(&self) -> &Meta {
         &self.metadata
@@ -369,6 +373,7 @@ impl Lower for RawCsiNode {
 
 impl Lower for RawCsiDriver {
     type Object = CsiDriver;
+    const NAMESPACED: bool = false;
 
     fn meta(&self) -> &Meta {
         &self.metadata
@@ -386,6 +391,7 @@ impl Lower for RawCsiDriver {
 
 impl Lower for RawCsiStorageCapacity {
     type Object = CsiStorageCapacity;
+    const NAMESPACED: bool = true;
 
     fn meta(&self) -> &Meta {
         &self.metadata
@@ -412,6 +418,7 @@ impl Lower for RawCsiStorageCapacity {
 
 impl Lower for RawVolumeAttachment {
     type Object = VolumeAttachment;
+    const NAMESPACED: bool = false;
 
     fn meta(&self) -> &Meta {
         &self.metadata

@@ -1,9 +1,10 @@
-//! Lowering of namespaces, services, controllers, disruption budgets, device classes and claims.
+//! Lowering of namespaces, services, controllers, disruption budgets and device classes.
 
 use std::collections::BTreeMap;
 
 use engine::object::{
-    DeviceClass, DisruptionBudget, Namespace, ResourceClaim, Selector, Text, Workload, WorkloadKind,
+    ClusterObject, DeviceClass, DisruptionBudget, Namespace, Rollout, Selector, Text, Workload,
+    WorkloadKind,
 };
 use serde::Deserialize;
 
@@ -15,42 +16,57 @@ use super::selector::{self, RawSelector};
 /// `v1 Namespace`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawNamespace {
+pub(crate) struct RawNamespace {
     metadata: Nullable<Meta>,
 }
 
 /// `v1 Service` or `v1 ReplicationController`, whose selector is a plain map; lowered as a service.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawMapWorkload {
+pub(crate) struct RawMapWorkload {
     metadata: Nullable<Meta>,
     spec: Nullable<RawMapSpec>,
+    status: Nullable<RawReplicaStatus>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct RawMapSpec {
     selector: StrMap,
+    replicas: Option<i32>,
+}
+
+/// The replicas in a status. Only StatefulSets have `updatedReplicas`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawReplicaStatus {
+    observed_generation: Nullable<i64>,
+    replicas: Nullable<i32>,
+    updated_replicas: Nullable<i32>,
+    ready_replicas: Nullable<i32>,
+    available_replicas: Nullable<i32>,
 }
 
 /// `apps/v1 ReplicaSet` or `apps/v1 StatefulSet`; lowered as a replica set.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawSet {
+pub(crate) struct RawSet {
     metadata: Nullable<Meta>,
     spec: Nullable<RawSetSpec>,
+    status: Nullable<RawReplicaStatus>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct RawSetSpec {
     selector: Option<RawSelector>,
+    replicas: Option<i32>,
 }
 
 /// `policy/v1 PodDisruptionBudget`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawBudget {
+pub(crate) struct RawBudget {
     metadata: Nullable<Meta>,
     spec: Nullable<RawSetSpec>,
     status: Nullable<RawBudgetStatus>,
@@ -66,7 +82,7 @@ struct RawBudgetStatus {
 /// `resource.k8s.io DeviceClass`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct RawDeviceClass {
+pub(crate) struct RawDeviceClass {
     metadata: Nullable<Meta>,
     spec: Nullable<RawDeviceClassSpec>,
 }
@@ -77,15 +93,9 @@ struct RawDeviceClassSpec {
     extended_resource_name: Option<Text>,
 }
 
-/// `resource.k8s.io ResourceClaim`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct RawResourceClaim {
-    metadata: Nullable<Meta>,
-}
-
 impl Lower for RawNamespace {
     type Object = Namespace;
+    const NAMESPACED: bool = false;
 
     fn meta(&self) -> &Meta {
         &self.metadata
@@ -98,6 +108,7 @@ impl Lower for RawNamespace {
 
 impl Lower for RawMapWorkload {
     type Object = Workload;
+    const NAMESPACED: bool = true;
 
     fn meta(&self) -> &Meta {
         &self.metadata
@@ -106,24 +117,29 @@ impl Lower for RawMapWorkload {
     fn lower(self, _: &mut ProblemReport) -> Workload {
         let labels = &self.spec.selector;
         let selector = (!labels.is_empty()).then(|| selector::all_of(labels));
-        workload(WorkloadKind::Service, &self.metadata, selector)
+        let rollout = self.status.rollout(&self.metadata, self.spec.replicas);
+        workload(WorkloadKind::Service, &self.metadata, selector, rollout)
     }
 }
 
 impl Lower for RawSet {
     type Object = Workload;
+    const NAMESPACED: bool = true;
 
     fn meta(&self) -> &Meta {
         &self.metadata
     }
 
     fn lower(self, report: &mut ProblemReport) -> Workload {
-        workload(WorkloadKind::ReplicaSet, &self.metadata, self.spec.selector(report))
+        let rollout = self.status.rollout(&self.metadata, self.spec.replicas);
+        let selector = self.spec.selector(report);
+        workload(WorkloadKind::ReplicaSet, &self.metadata, selector, rollout)
     }
 }
 
 impl Lower for RawBudget {
     type Object = DisruptionBudget;
+    const NAMESPACED: bool = true;
 
     fn meta(&self) -> &Meta {
         &self.metadata
@@ -146,6 +162,7 @@ impl Lower for RawBudget {
 
 impl Lower for RawDeviceClass {
     type Object = DeviceClass;
+    const NAMESPACED: bool = false;
 
     fn meta(&self) -> &Meta {
         &self.metadata
@@ -159,18 +176,6 @@ impl Lower for RawDeviceClass {
     }
 }
 
-impl Lower for RawResourceClaim {
-    type Object = ResourceClaim;
-
-    fn meta(&self) -> &Meta {
-        &self.metadata
-    }
-
-    fn lower(self, _: &mut ProblemReport) -> ResourceClaim {
-        ResourceClaim { namespace: self.metadata.namespace(), name: self.metadata.name.0.clone() }
-    }
-}
-
 impl RawSetSpec {
     fn selector(&self, report: &mut ProblemReport) -> Option<Selector> {
         let path = FieldPath::Root.field("spec");
@@ -178,6 +183,39 @@ impl RawSetSpec {
     }
 }
 
-fn workload(kind: WorkloadKind, meta: &Meta, selector: Option<Selector>) -> Workload {
-    Workload { kind, namespace: meta.namespace(), name: meta.name.0.clone(), selector }
+/// Completes a workload that was lowered as a service or a replica set.
+pub(crate) fn of_kind(kind: WorkloadKind, mut workload: Workload) -> ClusterObject {
+    workload.kind = kind;
+    match kind {
+        WorkloadKind::Service => workload.rollout = Rollout::default(),
+        // All replicas are of one template.
+        WorkloadKind::ReplicationController | WorkloadKind::ReplicaSet => {
+            workload.rollout.updated = workload.rollout.existing;
+        }
+        WorkloadKind::StatefulSet => {}
+    }
+    workload.into()
+}
+
+impl RawReplicaStatus {
+    fn rollout(&self, meta: &Meta, desired: Option<i32>) -> Rollout {
+        Rollout {
+            desired: desired.unwrap_or(1),
+            existing: self.replicas.0,
+            updated: self.updated_replicas.0,
+            ready: self.ready_replicas.0,
+            available: self.available_replicas.0,
+            is_observed: self.observed_generation.0 >= meta.generation.0,
+        }
+    }
+}
+
+fn workload(
+    kind: WorkloadKind,
+    meta: &Meta,
+    selector: Option<Selector>,
+    rollout: Rollout,
+) -> Workload {
+    let (namespace, name, owner) = (meta.namespace(), meta.name.0.clone(), meta.owner());
+    Workload { kind, namespace, name, selector, owner, rollout }
 }

@@ -2,32 +2,38 @@
 //!
 //! `cargo xtask ci` compares them with the definitions of the Kubernetes version under test.
 
-use super::{Field, Message, Shape};
+use super::Shape;
 use Shape::{Bool, Inline, Int, List, Map, Quantity, Text, Time};
 
+/// Defines messages.
 macro_rules! messages {
-    ($($constant:ident = $name:literal { $($number:literal $field:literal $shape:expr;)* })*) => {
+    ($($visibility:vis static $constant:ident = $name:literal {
+        $($number:literal $field:literal $shape:expr;)*
+    })*) => {
         $(
             #[doc = concat!("`", $name, "`.")]
-            pub static $constant: Message = Message {
+            $visibility static $constant: $crate::protobuf::Message = $crate::protobuf::Message {
                 name: $name,
-                fields: &[$(Field { number: $number, name: $field, shape: $shape }),*],
+                fields: &[$($crate::protobuf::Field {
+                    number: $number,
+                    name: $field,
+                    shape: $shape,
+                }),*],
                 numbers: 0 $(| 1 << $number)*,
             };
         )*
-
-        /// All messages of the schema.
-        pub static ALL: &[&Message] = &[$(&$constant),*];
     };
 }
 
+pub(crate) use messages;
+
 messages! {
-    POD = "Pod" {
+    pub static POD = "Pod" {
         1 "metadata" Shape::Message(&OBJECT_META);
         2 "spec" Shape::Message(&POD_SPEC);
         3 "status" Shape::Message(&POD_STATUS);
     }
-    POD_SPEC = "PodSpec" {
+    pub static POD_SPEC = "PodSpec" {
         1 "volumes" List(&Shape::Message(&VOLUME));
         2 "containers" List(&Shape::Message(&CONTAINER));
         7 "nodeSelector" Map(&Text);
@@ -46,13 +52,13 @@ messages! {
         39 "resourceClaims" List(&Shape::Message(&POD_RESOURCE_CLAIM));
         40 "resources" Shape::Message(&RESOURCE_REQUIREMENTS);
     }
-    POD_RESOURCE_CLAIM = "PodResourceClaim" {
+    pub static POD_RESOURCE_CLAIM = "PodResourceClaim" {
         1 "name" Text;
     }
-    POD_SCHEDULING_GATE = "PodSchedulingGate" {
+    pub static POD_SCHEDULING_GATE = "PodSchedulingGate" {
         1 "name" Text;
     }
-    CONTAINER = "Container" {
+    pub static CONTAINER = "Container" {
         1 "name" Text;
         2 "image" Text;
         6 "ports" List(&Shape::Message(&CONTAINER_PORT));
@@ -60,29 +66,31 @@ messages! {
         24 "restartPolicy" Text;
         25 "restartPolicyRules" List(&Shape::Message(&CONTAINER_RESTART_RULE));
     }
-    CONTAINER_PORT = "ContainerPort" {
+    pub static CONTAINER_PORT = "ContainerPort" {
         2 "hostPort" Int;
         4 "protocol" Text;
         5 "hostIP" Text;
     }
-    CONTAINER_RESTART_RULE = "ContainerRestartRule" {
+    pub static CONTAINER_RESTART_RULE = "ContainerRestartRule" {
         1 "action" Text;
     }
-    RESOURCE_REQUIREMENTS = "ResourceRequirements" {
+    pub static RESOURCE_REQUIREMENTS = "ResourceRequirements" {
         1 "limits" Map(&Quantity);
         2 "requests" Map(&Quantity);
     }
-    TOLERATION = "Toleration" {
+    pub static TOLERATION = "Toleration" {
         1 "key" Text;
         2 "operator" Text;
         3 "value" Text;
         4 "effect" Text;
     }
-    VOLUME = "Volume" {
+    pub static VOLUME = "Volume" {
         1 "name" Text;
         2 "volumeSource" Inline(&VOLUME_SOURCE);
     }
-    VOLUME_SOURCE = "VolumeSource" {
+    pub static VOLUME_SOURCE = "VolumeSource" {
+        1 "hostPath" Shape::Message(&HOST_PATH_VOLUME_SOURCE);
+        2 "emptyDir" Shape::Message(&EMPTY_DIR_VOLUME_SOURCE);
         3 "gcePersistentDisk" Shape::Message(&GCE_PERSISTENT_DISK_VOLUME_SOURCE);
         4 "awsElasticBlockStore" Shape::Message(&AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE);
         8 "iscsi" Shape::Message(&ISCSI_VOLUME_SOURCE);
@@ -97,7 +105,7 @@ messages! {
         29 "ephemeral" Shape::Message(&EPHEMERAL_VOLUME_SOURCE);
         30 "image" Shape::Message(&IMAGE_VOLUME_SOURCE);
     }
-    POD_STATUS = "PodStatus" {
+    pub static POD_STATUS = "PodStatus" {
         1 "phase" Text;
         2 "conditions" List(&Shape::Message(&POD_CONDITION));
         7 "startTime" Time;
@@ -107,43 +115,44 @@ messages! {
         19 "allocatedResources" Map(&Quantity);
         20 "resources" Shape::Message(&RESOURCE_REQUIREMENTS);
     }
-    POD_CONDITION = "PodCondition" {
+    pub static POD_CONDITION = "PodCondition" {
         1 "type" Text;
         2 "status" Text;
         5 "reason" Text;
         6 "message" Text;
     }
-    CONTAINER_STATUS = "ContainerStatus" {
+    pub static CONTAINER_STATUS = "ContainerStatus" {
         1 "name" Text;
+        5 "restartCount" Int;
         10 "allocatedResources" Map(&Quantity);
         11 "resources" Shape::Message(&RESOURCE_REQUIREMENTS);
     }
-    AFFINITY = "Affinity" {
+    pub static AFFINITY = "Affinity" {
         1 "nodeAffinity" Shape::Message(&NODE_AFFINITY);
         2 "podAffinity" Shape::Message(&POD_AFFINITY);
         3 "podAntiAffinity" Shape::Message(&POD_ANTI_AFFINITY);
     }
-    NODE_AFFINITY = "NodeAffinity" {
+    pub static NODE_AFFINITY = "NodeAffinity" {
         1 "requiredDuringSchedulingIgnoredDuringExecution" Shape::Message(&NODE_SELECTOR);
         2 "preferredDuringSchedulingIgnoredDuringExecution" List(&Shape::Message(&PREFERRED_SCHEDULING_TERM));
     }
-    PREFERRED_SCHEDULING_TERM = "PreferredSchedulingTerm" {
+    pub static PREFERRED_SCHEDULING_TERM = "PreferredSchedulingTerm" {
         1 "weight" Int;
         2 "preference" Shape::Message(&NODE_SELECTOR_TERM);
     }
-    POD_AFFINITY = "PodAffinity" {
+    pub static POD_AFFINITY = "PodAffinity" {
         1 "requiredDuringSchedulingIgnoredDuringExecution" List(&Shape::Message(&POD_AFFINITY_TERM));
         2 "preferredDuringSchedulingIgnoredDuringExecution" List(&Shape::Message(&WEIGHTED_POD_AFFINITY_TERM));
     }
-    POD_ANTI_AFFINITY = "PodAntiAffinity" {
+    pub static POD_ANTI_AFFINITY = "PodAntiAffinity" {
         1 "requiredDuringSchedulingIgnoredDuringExecution" List(&Shape::Message(&POD_AFFINITY_TERM));
         2 "preferredDuringSchedulingIgnoredDuringExecution" List(&Shape::Message(&WEIGHTED_POD_AFFINITY_TERM));
     }
-    WEIGHTED_POD_AFFINITY_TERM = "WeightedPodAffinityTerm" {
+    pub static WEIGHTED_POD_AFFINITY_TERM = "WeightedPodAffinityTerm" {
         1 "weight" Int;
         2 "podAffinityTerm" Shape::Message(&POD_AFFINITY_TERM);
     }
-    POD_AFFINITY_TERM = "PodAffinityTerm" {
+    pub static POD_AFFINITY_TERM = "PodAffinityTerm" {
         1 "labelSelector" Shape::Message(&LABEL_SELECTOR);
         2 "namespaces" List(&Text);
         3 "topologyKey" Text;
@@ -151,7 +160,7 @@ messages! {
         5 "matchLabelKeys" List(&Text);
         6 "mismatchLabelKeys" List(&Text);
     }
-    TOPOLOGY_SPREAD_CONSTRAINT = "TopologySpreadConstraint" {
+    pub static TOPOLOGY_SPREAD_CONSTRAINT = "TopologySpreadConstraint" {
         1 "maxSkew" Int;
         2 "topologyKey" Text;
         3 "whenUnsatisfiable" Text;
@@ -161,35 +170,35 @@ messages! {
         7 "nodeTaintsPolicy" Text;
         8 "matchLabelKeys" List(&Text);
     }
-    NODE_SELECTOR = "NodeSelector" {
+    pub static NODE_SELECTOR = "NodeSelector" {
         1 "nodeSelectorTerms" List(&Shape::Message(&NODE_SELECTOR_TERM));
     }
-    NODE_SELECTOR_TERM = "NodeSelectorTerm" {
+    pub static NODE_SELECTOR_TERM = "NodeSelectorTerm" {
         1 "matchExpressions" List(&Shape::Message(&NODE_SELECTOR_REQUIREMENT));
         2 "matchFields" List(&Shape::Message(&NODE_SELECTOR_REQUIREMENT));
     }
-    NODE_SELECTOR_REQUIREMENT = "NodeSelectorRequirement" {
+    pub static NODE_SELECTOR_REQUIREMENT = "NodeSelectorRequirement" {
         1 "key" Text;
         2 "operator" Text;
         3 "values" List(&Text);
     }
-    TOPOLOGY_SELECTOR_TERM = "TopologySelectorTerm" {
+    pub static TOPOLOGY_SELECTOR_TERM = "TopologySelectorTerm" {
         1 "matchLabelExpressions" List(&Shape::Message(&TOPOLOGY_SELECTOR_LABEL_REQUIREMENT));
     }
-    TOPOLOGY_SELECTOR_LABEL_REQUIREMENT = "TopologySelectorLabelRequirement" {
+    pub static TOPOLOGY_SELECTOR_LABEL_REQUIREMENT = "TopologySelectorLabelRequirement" {
         1 "key" Text;
         2 "values" List(&Text);
     }
-    LABEL_SELECTOR = "LabelSelector" {
+    pub static LABEL_SELECTOR = "LabelSelector" {
         1 "matchLabels" Map(&Text);
         2 "matchExpressions" List(&Shape::Message(&LABEL_SELECTOR_REQUIREMENT));
     }
-    LABEL_SELECTOR_REQUIREMENT = "LabelSelectorRequirement" {
+    pub static LABEL_SELECTOR_REQUIREMENT = "LabelSelectorRequirement" {
         1 "key" Text;
         2 "operator" Text;
         3 "values" List(&Text);
     }
-    OBJECT_META = "ObjectMeta" {
+    pub static OBJECT_META = "ObjectMeta" {
         1 "name" Text;
         3 "namespace" Text;
         5 "uid" Text;
@@ -201,104 +210,129 @@ messages! {
         12 "annotations" Map(&Text);
         13 "ownerReferences" List(&Shape::Message(&OWNER_REFERENCE));
     }
-    OWNER_REFERENCE = "OwnerReference" {
+    pub static OWNER_REFERENCE = "OwnerReference" {
         1 "kind" Text;
         3 "name" Text;
         4 "uid" Text;
         5 "apiVersion" Text;
         6 "controller" Bool;
     }
-    LIST_META = "ListMeta" {
+    pub static LIST_META = "ListMeta" {
         2 "resourceVersion" Text;
         3 "continue" Text;
     }
-    STATUS = "Status" {
+    pub static STATUS = "Status" {
         1 "metadata" Shape::Message(&LIST_META);
         2 "status" Text;
         3 "message" Text;
         4 "reason" Text;
         6 "code" Int;
     }
-    NODE = "Node" {
+    pub static NODE = "Node" {
         1 "metadata" Shape::Message(&OBJECT_META);
         2 "spec" Shape::Message(&NODE_SPEC);
         3 "status" Shape::Message(&NODE_STATUS);
     }
-    NODE_SPEC = "NodeSpec" {
+    pub static NODE_SPEC = "NodeSpec" {
         4 "unschedulable" Bool;
         5 "taints" List(&Shape::Message(&TAINT));
     }
-    TAINT = "Taint" {
+    pub static TAINT = "Taint" {
         1 "key" Text;
         2 "value" Text;
         3 "effect" Text;
     }
-    NODE_STATUS = "NodeStatus" {
+    pub static NODE_STATUS = "NodeStatus" {
         2 "allocatable" Map(&Quantity);
         4 "conditions" List(&Shape::Message(&NODE_CONDITION));
         8 "images" List(&Shape::Message(&CONTAINER_IMAGE));
         14 "declaredFeatures" List(&Text);
     }
-    NODE_CONDITION = "NodeCondition" {
+    pub static NODE_CONDITION = "NodeCondition" {
         1 "type" Text;
         2 "status" Text;
     }
-    CONTAINER_IMAGE = "ContainerImage" {
+    pub static CONTAINER_IMAGE = "ContainerImage" {
         1 "names" List(&Text);
         2 "sizeBytes" Int;
     }
-    NAMESPACE = "Namespace" {
+    pub static NAMESPACE = "Namespace" {
         1 "metadata" Shape::Message(&OBJECT_META);
     }
-    SERVICE = "Service" {
+    pub static SERVICE = "Service" {
         1 "metadata" Shape::Message(&OBJECT_META);
         2 "spec" Shape::Message(&SERVICE_SPEC);
     }
-    SERVICE_SPEC = "ServiceSpec" {
+    pub static SERVICE_SPEC = "ServiceSpec" {
         2 "selector" Map(&Text);
     }
-    REPLICATION_CONTROLLER = "ReplicationController" {
+    pub static REPLICATION_CONTROLLER = "ReplicationController" {
         1 "metadata" Shape::Message(&OBJECT_META);
         2 "spec" Shape::Message(&REPLICATION_CONTROLLER_SPEC);
+        3 "status" Shape::Message(&REPLICATION_CONTROLLER_STATUS);
     }
-    REPLICATION_CONTROLLER_SPEC = "ReplicationControllerSpec" {
+    pub static REPLICATION_CONTROLLER_STATUS = "ReplicationControllerStatus" {
+        1 "replicas" Int;
+        3 "observedGeneration" Int;
+        4 "readyReplicas" Int;
+        5 "availableReplicas" Int;
+    }
+    pub static REPLICATION_CONTROLLER_SPEC = "ReplicationControllerSpec" {
+        1 "replicas" Int;
         2 "selector" Map(&Text);
     }
-    REPLICA_SET = "ReplicaSet" {
+    pub static REPLICA_SET = "ReplicaSet" {
         1 "metadata" Shape::Message(&OBJECT_META);
         2 "spec" Shape::Message(&REPLICA_SET_SPEC);
+        3 "status" Shape::Message(&REPLICA_SET_STATUS);
     }
-    REPLICA_SET_SPEC = "ReplicaSetSpec" {
+    pub static REPLICA_SET_STATUS = "ReplicaSetStatus" {
+        1 "replicas" Int;
+        3 "observedGeneration" Int;
+        4 "readyReplicas" Int;
+        5 "availableReplicas" Int;
+    }
+    pub static REPLICA_SET_SPEC = "ReplicaSetSpec" {
+        1 "replicas" Int;
         2 "selector" Shape::Message(&LABEL_SELECTOR);
     }
-    STATEFUL_SET = "StatefulSet" {
+    pub static STATEFUL_SET = "StatefulSet" {
         1 "metadata" Shape::Message(&OBJECT_META);
         2 "spec" Shape::Message(&STATEFUL_SET_SPEC);
+        3 "status" Shape::Message(&STATEFUL_SET_STATUS);
     }
-    STATEFUL_SET_SPEC = "StatefulSetSpec" {
+    pub static STATEFUL_SET_STATUS = "StatefulSetStatus" {
+        1 "observedGeneration" Int;
+        2 "replicas" Int;
+        3 "readyReplicas" Int;
+        5 "updatedReplicas" Int;
+        11 "availableReplicas" Int;
+    }
+    pub static STATEFUL_SET_SPEC = "StatefulSetSpec" {
+        1 "replicas" Int;
         2 "selector" Shape::Message(&LABEL_SELECTOR);
     }
-    POD_DISRUPTION_BUDGET = "PodDisruptionBudget" {
+    pub static POD_DISRUPTION_BUDGET = "PodDisruptionBudget" {
         1 "metadata" Shape::Message(&OBJECT_META);
         2 "spec" Shape::Message(&POD_DISRUPTION_BUDGET_SPEC);
         3 "status" Shape::Message(&POD_DISRUPTION_BUDGET_STATUS);
     }
-    POD_DISRUPTION_BUDGET_SPEC = "PodDisruptionBudgetSpec" {
+    pub static POD_DISRUPTION_BUDGET_SPEC = "PodDisruptionBudgetSpec" {
         2 "selector" Shape::Message(&LABEL_SELECTOR);
     }
-    POD_DISRUPTION_BUDGET_STATUS = "PodDisruptionBudgetStatus" {
+    pub static POD_DISRUPTION_BUDGET_STATUS = "PodDisruptionBudgetStatus" {
         2 "disruptedPods" Map(&Time);
         3 "disruptionsAllowed" Int;
     }
-    PERSISTENT_VOLUME = "PersistentVolume" {
+    pub static PERSISTENT_VOLUME = "PersistentVolume" {
         1 "metadata" Shape::Message(&OBJECT_META);
         2 "spec" Shape::Message(&PERSISTENT_VOLUME_SPEC);
         3 "status" Shape::Message(&PERSISTENT_VOLUME_STATUS);
     }
-    PERSISTENT_VOLUME_STATUS = "PersistentVolumeStatus" {
+    pub static PERSISTENT_VOLUME_STATUS = "PersistentVolumeStatus" {
         1 "phase" Text;
     }
-    PERSISTENT_VOLUME_SPEC = "PersistentVolumeSpec" {
+    pub static PERSISTENT_VOLUME_SPEC = "PersistentVolumeSpec" {
         1 "capacity" Map(&Quantity);
         2 "persistentVolumeSource" Inline(&PERSISTENT_VOLUME_SOURCE);
         3 "accessModes" List(&Text);
@@ -308,7 +342,7 @@ messages! {
         9 "nodeAffinity" Shape::Message(&VOLUME_NODE_AFFINITY);
         10 "volumeAttributesClassName" Text;
     }
-    PERSISTENT_VOLUME_SOURCE = "PersistentVolumeSource" {
+    pub static PERSISTENT_VOLUME_SOURCE = "PersistentVolumeSource" {
         1 "gcePersistentDisk" Shape::Message(&GCE_PERSISTENT_DISK_VOLUME_SOURCE);
         2 "awsElasticBlockStore" Shape::Message(&AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE);
         8 "cinder" Shape::Message(&CINDER_PERSISTENT_VOLUME_SOURCE);
@@ -316,23 +350,23 @@ messages! {
         18 "portworxVolume" Shape::Message(&PORTWORX_VOLUME_SOURCE);
         22 "csi" Shape::Message(&CSI_PERSISTENT_VOLUME_SOURCE);
     }
-    OBJECT_REFERENCE = "ObjectReference" {
+    pub static OBJECT_REFERENCE = "ObjectReference" {
         2 "namespace" Text;
         3 "name" Text;
         4 "uid" Text;
     }
-    VOLUME_NODE_AFFINITY = "VolumeNodeAffinity" {
+    pub static VOLUME_NODE_AFFINITY = "VolumeNodeAffinity" {
         1 "required" Shape::Message(&NODE_SELECTOR);
     }
-    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim" {
+    pub static PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim" {
         1 "metadata" Shape::Message(&OBJECT_META);
         2 "spec" Shape::Message(&PERSISTENT_VOLUME_CLAIM_SPEC);
         3 "status" Shape::Message(&PERSISTENT_VOLUME_CLAIM_STATUS);
     }
-    PERSISTENT_VOLUME_CLAIM_STATUS = "PersistentVolumeClaimStatus" {
+    pub static PERSISTENT_VOLUME_CLAIM_STATUS = "PersistentVolumeClaimStatus" {
         1 "phase" Text;
     }
-    PERSISTENT_VOLUME_CLAIM_SPEC = "PersistentVolumeClaimSpec" {
+    pub static PERSISTENT_VOLUME_CLAIM_SPEC = "PersistentVolumeClaimSpec" {
         1 "accessModes" List(&Text);
         2 "resources" Shape::Message(&VOLUME_RESOURCE_REQUIREMENTS);
         3 "volumeName" Text;
@@ -341,119 +375,123 @@ messages! {
         6 "volumeMode" Text;
         9 "volumeAttributesClassName" Text;
     }
-    VOLUME_RESOURCE_REQUIREMENTS = "VolumeResourceRequirements" {
+    pub static VOLUME_RESOURCE_REQUIREMENTS = "VolumeResourceRequirements" {
         2 "requests" Map(&Quantity);
     }
-    STORAGE_CLASS = "StorageClass" {
+    pub static STORAGE_CLASS = "StorageClass" {
         1 "metadata" Shape::Message(&OBJECT_META);
         2 "provisioner" Text;
         7 "volumeBindingMode" Text;
         8 "allowedTopologies" List(&Shape::Message(&TOPOLOGY_SELECTOR_TERM));
     }
-    CSI_NODE = "CSINode" {
+    pub static CSI_NODE = "CSINode" {
         1 "metadata" Shape::Message(&OBJECT_META);
         2 "spec" Shape::Message(&CSI_NODE_SPEC);
     }
-    CSI_NODE_SPEC = "CSINodeSpec" {
+    pub static CSI_NODE_SPEC = "CSINodeSpec" {
         1 "drivers" List(&Shape::Message(&CSI_NODE_DRIVER));
     }
-    CSI_NODE_DRIVER = "CSINodeDriver" {
+    pub static CSI_NODE_DRIVER = "CSINodeDriver" {
         1 "name" Text;
         3 "topologyKeys" List(&Text);
         4 "allocatable" Shape::Message(&VOLUME_NODE_RESOURCES);
     }
-    VOLUME_NODE_RESOURCES = "VolumeNodeResources" {
+    pub static VOLUME_NODE_RESOURCES = "VolumeNodeResources" {
         1 "count" Int;
     }
-    CSI_DRIVER = "CSIDriver" {
+    pub static CSI_DRIVER = "CSIDriver" {
         1 "metadata" Shape::Message(&OBJECT_META);
         2 "spec" Shape::Message(&CSI_DRIVER_SPEC);
     }
-    CSI_DRIVER_SPEC = "CSIDriverSpec" {
+    pub static CSI_DRIVER_SPEC = "CSIDriverSpec" {
         1 "attachRequired" Bool;
         4 "storageCapacity" Bool;
         11 "preventPodSchedulingIfMissing" Bool;
     }
-    CSI_STORAGE_CAPACITY = "CSIStorageCapacity" {
+    pub static CSI_STORAGE_CAPACITY = "CSIStorageCapacity" {
         1 "metadata" Shape::Message(&OBJECT_META);
         2 "nodeTopology" Shape::Message(&LABEL_SELECTOR);
         3 "storageClassName" Text;
         4 "capacity" Quantity;
         5 "maximumVolumeSize" Quantity;
     }
-    VOLUME_ATTACHMENT = "VolumeAttachment" {
+    pub static VOLUME_ATTACHMENT = "VolumeAttachment" {
         1 "metadata" Shape::Message(&OBJECT_META);
         2 "spec" Shape::Message(&VOLUME_ATTACHMENT_SPEC);
     }
-    VOLUME_ATTACHMENT_SPEC = "VolumeAttachmentSpec" {
+    pub static VOLUME_ATTACHMENT_SPEC = "VolumeAttachmentSpec" {
         1 "attacher" Text;
         2 "source" Shape::Message(&VOLUME_ATTACHMENT_SOURCE);
         3 "nodeName" Text;
     }
-    VOLUME_ATTACHMENT_SOURCE = "VolumeAttachmentSource" {
+    pub static VOLUME_ATTACHMENT_SOURCE = "VolumeAttachmentSource" {
         1 "persistentVolumeName" Text;
     }
-    DEVICE_CLASS = "DeviceClass" {
+    pub static DEVICE_CLASS = "DeviceClass" {
         1 "metadata" Shape::Message(&OBJECT_META);
         2 "spec" Shape::Message(&DEVICE_CLASS_SPEC);
     }
-    DEVICE_CLASS_SPEC = "DeviceClassSpec" {
+    pub static DEVICE_CLASS_SPEC = "DeviceClassSpec" {
         4 "extendedResourceName" Text;
     }
-    AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE = "AWSElasticBlockStoreVolumeSource" {
+    pub static AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE = "AWSElasticBlockStoreVolumeSource" {
         1 "volumeID" Text;
         4 "readOnly" Bool;
     }
-    AZURE_DISK_VOLUME_SOURCE = "AzureDiskVolumeSource" {
+    pub static AZURE_DISK_VOLUME_SOURCE = "AzureDiskVolumeSource" {
         2 "diskURI" Text;
         5 "readOnly" Bool;
         6 "kind" Text;
     }
-    AZURE_FILE_VOLUME_SOURCE = "AzureFileVolumeSource" {
+    pub static AZURE_FILE_VOLUME_SOURCE = "AzureFileVolumeSource" {
         1 "secretName" Text;
         2 "shareName" Text;
     }
-    CINDER_VOLUME_SOURCE = "CinderVolumeSource" {
+    pub static CINDER_VOLUME_SOURCE = "CinderVolumeSource" {
         1 "volumeID" Text;
         3 "readOnly" Bool;
     }
-    CINDER_PERSISTENT_VOLUME_SOURCE = "CinderPersistentVolumeSource" {
+    pub static CINDER_PERSISTENT_VOLUME_SOURCE = "CinderPersistentVolumeSource" {
         1 "volumeID" Text;
     }
-    CSI_VOLUME_SOURCE = "CSIVolumeSource" {
+    pub static CSI_VOLUME_SOURCE = "CSIVolumeSource" {
         1 "driver" Text;
     }
-    CSI_PERSISTENT_VOLUME_SOURCE = "CSIPersistentVolumeSource" {
+    pub static CSI_PERSISTENT_VOLUME_SOURCE = "CSIPersistentVolumeSource" {
         1 "driver" Text;
         2 "volumeHandle" Text;
     }
-    EPHEMERAL_VOLUME_SOURCE = "EphemeralVolumeSource" {}
-    GCE_PERSISTENT_DISK_VOLUME_SOURCE = "GCEPersistentDiskVolumeSource" {
+    pub static EMPTY_DIR_VOLUME_SOURCE = "EmptyDirVolumeSource" {
+        1 "medium" Text;
+    }
+    pub static EPHEMERAL_VOLUME_SOURCE = "EphemeralVolumeSource" {}
+    pub static HOST_PATH_VOLUME_SOURCE = "HostPathVolumeSource" {}
+    pub static GCE_PERSISTENT_DISK_VOLUME_SOURCE = "GCEPersistentDiskVolumeSource" {
         1 "pdName" Text;
         4 "readOnly" Bool;
     }
-    IMAGE_VOLUME_SOURCE = "ImageVolumeSource" {
+    pub static IMAGE_VOLUME_SOURCE = "ImageVolumeSource" {
         1 "reference" Text;
     }
-    ISCSI_VOLUME_SOURCE = "ISCSIVolumeSource" {
+    pub static ISCSI_VOLUME_SOURCE = "ISCSIVolumeSource" {
         2 "iqn" Text;
         6 "readOnly" Bool;
     }
-    PERSISTENT_VOLUME_CLAIM_VOLUME_SOURCE = "PersistentVolumeClaimVolumeSource" {
+    pub static PERSISTENT_VOLUME_CLAIM_VOLUME_SOURCE = "PersistentVolumeClaimVolumeSource" {
         1 "claimName" Text;
         2 "readOnly" Bool;
     }
-    PORTWORX_VOLUME_SOURCE = "PortworxVolumeSource" {
+    pub static PORTWORX_VOLUME_SOURCE = "PortworxVolumeSource" {
         1 "volumeID" Text;
         3 "readOnly" Bool;
     }
-    RBD_VOLUME_SOURCE = "RBDVolumeSource" {
+    pub static RBD_VOLUME_SOURCE = "RBDVolumeSource" {
         1 "monitors" List(&Text);
         2 "image" Text;
         4 "pool" Text;
         8 "readOnly" Bool;
     }
-    VSPHERE_VIRTUAL_DISK_VOLUME_SOURCE = "VsphereVirtualDiskVolumeSource" {
+    pub static VSPHERE_VIRTUAL_DISK_VOLUME_SOURCE = "VsphereVirtualDiskVolumeSource" {
         1 "volumePath" Text;
     }
 }

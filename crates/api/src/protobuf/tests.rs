@@ -5,7 +5,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::lower::{self, Lowered, Source};
+use crate::kinds::KINDS;
+use crate::lower::{self, LoweringCache, Source};
 
 /// Encodes JSON as a message of the schema, with fields in order of their numbers as Kubernetes
 /// does.
@@ -79,13 +80,13 @@ fn put_varint(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-fn assert_alike<T: std::fmt::Debug>(
-    message: &'static Message,
-    lower: impl Fn(Source<'static>) -> Lowered<T>,
-    object: &Value,
-) {
-    let from_protobuf = lower(Source::Protobuf(message, encode(message, object).leak()));
-    let from_json = lower(Source::Json(Box::leak(Box::new(object.clone()))));
+/// Checks that both encodings of an object of this kind are lowered to equal changes.
+#[track_caller]
+fn assert_alike(kind: &str, object: &Value) {
+    let kind = KINDS.iter().find(|row| row.name == kind).unwrap();
+    let lower = |source: Source<'_>| (kind.lower)(source, &mut LoweringCache::default());
+    let from_protobuf = lower(Source::Protobuf(kind.message, &encode(kind.message, object)));
+    let from_json = lower(Source::Json(object));
     assert!(from_json.0.is_some(), "{:?}", from_json.1);
     assert_eq!(format!("{from_protobuf:?}"), format!("{from_json:?}"));
 }
@@ -160,13 +161,15 @@ pub(crate) fn full_pod() -> Value {
                 {"name": "p", "portworxVolume": {"volumeID": "x"}},
                 {"name": "w", "vsphereVolume": {"volumePath": "path"}},
                 {"name": "m", "image": {"reference": "ref"}},
+                {"name": "h", "hostPath": {}},
+                {"name": "t", "emptyDir": {"medium": ""}},
             ],
         },
         "status": {
             "phase": "Running", "nominatedNodeName": "nn", "startTime": "2026-02-01T00:00:00Z",
             "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}],
             "containerStatuses": [{
-                "name": "c", "allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": "2"}},
+                "name": "c", "restartCount": 3, "allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": "2"}},
             }],
             "resources": {"requests": {"memory": "2Gi"}}, "allocatedResources": {"memory": "3Gi"},
         },
@@ -175,7 +178,7 @@ pub(crate) fn full_pod() -> Value {
 
 #[test]
 fn pods_lower_equally_from_both_encodings() {
-    assert_alike(&schema::POD, lower::pod, &full_pod());
+    assert_alike("Pod", &full_pod());
     let (pod, problems) =
         lower::pod(Source::Protobuf(&schema::POD, &encode(&schema::POD, &full_pod())));
     let pod = pod.unwrap();
@@ -183,7 +186,7 @@ fn pods_lower_equally_from_both_encodings() {
     assert_eq!((&*pod.name, pod.resource_version, pod.priority), ("a", 17, -5));
     assert_eq!((pod.spec.volumes.len(), pod.spec.spread.len()), (12, 1));
     let bare = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c"}]}});
-    assert_alike(&schema::POD, lower::pod, &bare);
+    assert_alike("Pod", &bare);
 }
 
 #[test]
@@ -198,21 +201,36 @@ fn nodes_and_workloads_lower_equally_from_both_encodings() {
             "images": [{"names": ["i:1", "i@sha256:0"], "sizeBytes": 12_345_678_901_i64}],
         },
     });
-    assert_alike(&schema::NODE, lower::node, &node);
-    assert_alike(&schema::NAMESPACE, lower::namespace, &json!({"metadata": meta()}));
+    assert_alike("Node", &node);
+    assert_alike("Namespace", &json!({"metadata": meta()}));
     let by_map = json!({"metadata": meta(), "spec": {"selector": {"app": "x"}}});
-    assert_alike(&schema::SERVICE, lower::service, &by_map);
-    assert_alike(&schema::REPLICATION_CONTROLLER, lower::replication_controller, &by_map);
+    assert_alike("Service", &by_map);
+    assert_alike("ReplicationController", &by_map);
     let by_selector = json!({"metadata": meta(), "spec": {"selector": selector()}});
-    assert_alike(&schema::REPLICA_SET, lower::replica_set, &by_selector);
-    assert_alike(&schema::STATEFUL_SET, lower::stateful_set, &by_selector);
+    assert_alike("ReplicaSet", &by_selector);
+    assert_alike("StatefulSet", &by_selector);
+    let rollout = json!({
+        "observedGeneration": 3, "replicas": 5, "updatedReplicas": 4, "readyReplicas": 3,
+        "availableReplicas": 2,
+    });
+    let spec = json!({"replicas": 5, "selector": selector(), "paused": true});
+    let rolling = json!({"metadata": meta(), "spec": spec, "status": rollout});
+    for kind in ["ReplicaSet", "StatefulSet", "Deployment"] {
+        assert_alike(kind, &rolling);
+    }
+    let rollout = json!({
+        "observedGeneration": 3, "currentNumberScheduled": 5, "updatedNumberScheduled": 4,
+        "numberReady": 3, "numberAvailable": 2, "desiredNumberScheduled": 6,
+    });
+    let spec = json!({"selector": selector()});
+    assert_alike("DaemonSet", &json!({"metadata": meta(), "spec": spec, "status": rollout}));
     let budget = json!({
         "metadata": meta(), "spec": {"selector": selector()},
         "status": {"disruptionsAllowed": 2, "disruptedPods": {"p": "2026-01-31T12:00:00Z"}},
     });
-    assert_alike(&schema::POD_DISRUPTION_BUDGET, lower::disruption_budget, &budget);
+    assert_alike("PodDisruptionBudget", &budget);
     let class = json!({"metadata": meta(), "spec": {"extendedResourceName": "example.com/gpu"}});
-    assert_alike(&schema::DEVICE_CLASS, lower::device_class, &class);
+    assert_alike("DeviceClass", &class);
 }
 
 #[test]
@@ -229,7 +247,7 @@ fn storage_objects_lower_equally_from_both_encodings() {
         },
         "status": {"phase": "Bound"},
     });
-    assert_alike(&schema::PERSISTENT_VOLUME, lower::persistent_volume, &volume);
+    assert_alike("PersistentVolume", &volume);
     let claim = json!({
         "metadata": meta(),
         "spec": {
@@ -238,28 +256,28 @@ fn storage_objects_lower_equally_from_both_encodings() {
         },
         "status": {"phase": "Pending"},
     });
-    assert_alike(&schema::PERSISTENT_VOLUME_CLAIM, lower::persistent_volume_claim, &claim);
+    assert_alike("PersistentVolumeClaim", &claim);
     let topology = json!({"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}]});
     let class = json!({
         "metadata": meta(), "provisioner": "p", "volumeBindingMode": "WaitForFirstConsumer",
         "allowedTopologies": [topology],
     });
-    assert_alike(&schema::STORAGE_CLASS, lower::storage_class, &class);
+    assert_alike("StorageClass", &class);
     let driver = json!({"name": "d", "allocatable": {"count": 8}, "topologyKeys": ["zone"]});
     let csi_node = json!({"metadata": meta(), "spec": {"drivers": [driver]}});
-    assert_alike(&schema::CSI_NODE, lower::csi_node, &csi_node);
+    assert_alike("CSINode", &csi_node);
     let spec = json!({"attachRequired": false, "preventPodSchedulingIfMissing": true, "storageCapacity": true});
     let driver = json!({"metadata": meta(), "spec": spec});
-    assert_alike(&schema::CSI_DRIVER, lower::csi_driver, &driver);
+    assert_alike("CSIDriver", &driver);
     let capacity = json!({
         "metadata": meta(), "capacity": "5Gi", "maximumVolumeSize": "1Gi", "nodeTopology": selector(),
         "storageClassName": "fast",
     });
-    assert_alike(&schema::CSI_STORAGE_CAPACITY, lower::csi_storage_capacity, &capacity);
+    assert_alike("CSIStorageCapacity", &capacity);
     let source = json!({"persistentVolumeName": "pv"});
     let spec = json!({"attacher": "d", "nodeName": "n", "source": source});
     let attachment = json!({"metadata": meta(), "spec": spec});
-    assert_alike(&schema::VOLUME_ATTACHMENT, lower::volume_attachment, &attachment);
+    assert_alike("VolumeAttachment", &attachment);
 }
 
 #[test]

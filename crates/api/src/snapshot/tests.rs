@@ -1,5 +1,6 @@
 //! Tests of reading snapshots.
 
+use engine::object::ObjectKind;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -114,20 +115,20 @@ fn kinds_are_matched_together_with_their_api_group() {
     let objects = [
         json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}),
         json!({"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": {"name": "b"}}),
-        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "c"}}),
-        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}),
+        json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}}),
+        json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "d"}}),
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "e"}}),
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "f"}}),
         json!({"apiVersion": "x/v1", "kind": "AllowList", "metadata": {"name": "g"}}),
     ];
     let snapshot = from_values(objects);
     assert_eq!(problems(&snapshot), Vec::<String>::new());
-    assert_eq!(snapshot.objects.workloads.len(), 2);
+    assert_eq!(snapshot.objects.others.len(), 2);
     let ignored: Vec<_> = snapshot.ignored.iter().map(|(k, n)| (k.as_str(), *n)).collect();
     let want = [
         ("AllowList.x", 1),
         ("ConfigMap", 1),
-        ("Deployment.apps", 2),
+        ("CronJob.batch", 2),
         ("Service.serving.knative.dev", 1),
     ];
     assert_eq!(ignored, want);
@@ -140,46 +141,34 @@ fn every_kind_is_read() {
         json!({"apiVersion": api_version, "kind": kind, "metadata": metadata,
             "spec": {"containers": [{}]}, "status": {"allocatable": {"pods": 1}}})
     };
-    let values = KINDS.iter().map(|kind| match kind.group {
+    let values = KINDS.iter().map(|kind| match kind.group() {
         "" => of("v1", kind.name),
         group => of(&format!("{group}/v1"), kind.name),
     });
     let snapshot = from_values(values);
     assert_eq!(problems(&snapshot), Vec::<String>::new());
     assert_eq!(snapshot.ignored, BTreeMap::new());
-    let Objects {
-        nodes,
-        pods,
-        namespaces,
-        workloads,
-        disruption_budgets,
-        persistent_volumes,
-        persistent_volume_claims,
-        storage_classes,
-        csi_nodes,
-        csi_drivers,
-        csi_storage_capacities,
-        volume_attachments,
-        device_classes,
-        resource_claims,
-    } = &snapshot.objects;
-    let counts = [
-        nodes.len(),
-        pods.len(),
-        namespaces.len(),
-        workloads.len(),
-        disruption_budgets.len(),
-        persistent_volumes.len(),
-        persistent_volume_claims.len(),
-        storage_classes.len(),
-        csi_nodes.len(),
-        csi_drivers.len(),
-        csi_storage_capacities.len(),
-        volume_attachments.len(),
-        device_classes.len(),
-        resource_claims.len(),
-    ];
-    assert_eq!(counts, [1, 1, 1, 4, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
+    let Objects { nodes, pods, others } = &snapshot.objects;
+    assert_eq!((nodes.len(), pods.len()), (1, 1));
+    let kinds: Vec<_> = others.iter().map(ClusterObject::kind).collect();
+    assert_eq!(kinds.len(), ObjectKind::ALL.len());
+    assert!(ObjectKind::ALL.iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
+}
+
+#[test]
+fn declared_annotations_are_read() {
+    let mut pod = pod_json("a");
+    pod["metadata"]["annotations"] = json!({"team": "red", "other": "1"});
+    let text = pod.to_string();
+    let keys = AnnotationKeys { pods: ["team".into()].into(), ..AnnotationKeys::default() };
+    let annotations = |snapshot: &Snapshot| -> Vec<(String, String)> {
+        let annotations = snapshot.objects.pods[0].spec.annotations.iter();
+        annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    };
+    let want = [("team".to_owned(), "red".to_owned())];
+    assert_eq!(annotations(&read_with(&text, keys.clone().into())), want);
+    assert_eq!(annotations(&from_values_with([pod], keys.into())), want);
+    assert_eq!(annotations(&read(&text)), []);
 }
 
 #[test]

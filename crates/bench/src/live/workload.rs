@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use cli::api_client::{ApiClient, pods_path};
 use cli::output::complain;
 use engine::change::Change;
-use engine::object::Labels;
+use engine::object::{ClusterObject, Labels};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -60,8 +60,8 @@ pub(super) fn prepare(
     let mut namespaces: BTreeMap<String, Labels> = BTreeMap::new();
     for change in work.objects {
         match change {
-            Change::Namespace(found) => {
-                namespaces.insert(found.name.to_string(), found.labels);
+            Change::Object(ClusterObject::Namespace(found)) => {
+                namespaces.insert(found.name.to_string(), found.labels.clone());
             }
             _ => return Err(reject("it needs more than nodes, pods and namespaces")),
         }

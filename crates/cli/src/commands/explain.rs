@@ -5,6 +5,7 @@ mod live;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
@@ -12,7 +13,8 @@ use api::config::Gates;
 use api::lower::Severity;
 use api::snapshot::{self, Snapshot};
 use clap::Args;
-use engine::object::Pod;
+use engine::framework::Profile;
+use engine::object::{AnnotationKeys, Pod};
 use plugins::registry::Registry;
 
 use crate::explain::{explain_with_suggestions, table};
@@ -78,7 +80,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
         );
     }
     let known: Vec<String> = profiles.iter().map(|profile| profile.name.clone()).collect();
-    let (cluster, pod) = read(options)?;
+    let (cluster, pod) = read(options, &Arc::new(Profile::annotations(&profiles)))?;
     let mut objects = cluster.objects;
     objects.pods.retain(|other| (&other.namespace, &other.name) != (&pod.namespace, &pod.name));
     let mut engine = objects.into_engine(profiles);
@@ -101,15 +103,18 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
 }
 
 /// Returns the cluster and the pod.
-fn read(options: &Options) -> Result<(Snapshot, Pod)> {
+fn read(options: &Options, keys: &Arc<AnnotationKeys>) -> Result<(Snapshot, Pod)> {
     match (&options.live, &options.snapshot, &options.pod) {
         (Some(pod), ..) => live::read(&live::PodQuery {
             pod,
+            keys,
             namespace: options.namespace.as_deref(),
             kubeconfig: options.kubeconfig.as_deref(),
             context: options.context.as_deref(),
         }),
-        (None, Some(snapshot), Some(pod)) => Ok((read_snapshot(snapshot)?, read_pod(pod)?)),
+        (None, Some(snapshot), Some(pod)) => {
+            Ok((read_snapshot(snapshot, keys)?, read_pod(pod, keys)?))
+        }
         _ => bail!("use `pod/NAME`, or --snapshot and --pod"),
     }
 }
@@ -124,14 +129,14 @@ pub(super) fn read_text(file: &Path) -> Result<String> {
     std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-fn read_snapshot(file: &Path) -> Result<Snapshot> {
-    let snapshot = snapshot::read(&read_text(file)?);
+fn read_snapshot(file: &Path, keys: &Arc<AnnotationKeys>) -> Result<Snapshot> {
+    let snapshot = snapshot::read_with(&read_text(file)?, Arc::clone(keys));
     report_problems(&file.display().to_string(), &snapshot)?;
     Ok(snapshot)
 }
 
-fn read_pod(file: &Path) -> Result<Pod> {
-    let mut read = snapshot::read(&read_text(file)?);
+fn read_pod(file: &Path, keys: &Arc<AnnotationKeys>) -> Result<Pod> {
+    let mut read = snapshot::read_with(&read_text(file)?, Arc::clone(keys));
     report_problems(&file.display().to_string(), &read)?;
     match read.objects.pods.len() {
         1 => Ok(read.objects.pods.remove(0)),

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, anyhow};
 use api::config::{self, Configuration, v1};
 use engine::engine::{Engine, Settings};
+use engine::framework::Profile;
 use engine::queue::QueueConfig;
 use plugins::registry::Registry;
 use runtime::bind::BindWindow;
@@ -83,6 +84,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
     // Different in each process, so that two schedulers rarely choose the same node among ties.
     let seed = RandomState::new().hash_one(std::process::id());
     tracing::info!(seed, "ties between nodes are broken by random numbers from this seed");
+    let annotations = Profile::annotations(&profiles);
     let engine = Engine::new(profiles, Settings { queue, seed: Some(seed) });
     let window = Arc::new(BindWindow::default());
     let wake_batcher = Arc::new(WakeBatcher::default());
@@ -96,6 +98,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
         .context("cannot start the I/O thread")?;
     let traces = options.traces(&host_name(), io.handle())?;
     let (engine_side, cluster_side) = connect_sides(window, &metrics, &traces);
+    let cluster_side = cluster_side.with_annotations(annotations);
     let io_config = IoConfig::new(options, configuration, throttle, metrics, traces)?;
     let status = cluster_side.status();
     let cluster = std::thread::Builder::new()

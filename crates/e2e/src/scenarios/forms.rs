@@ -1,13 +1,13 @@
 //! Objects in protobuf and in JSON from an API server are lowered to equal engine objects.
 
 use anyhow::{Context as _, Result, anyhow, ensure};
+use api::kinds::{KINDS, Kind};
 use api::lower::{LoweringCache, Source};
 use api::protobuf::wire;
 use http::Request;
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use runtime::connect;
-use runtime::kinds::{KINDS, WatchedKind};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -31,7 +31,7 @@ pub(crate) fn run(env: &TestEnv) -> Result<()> {
     })
 }
 
-async fn check(client: &kube::Client, kind: &WatchedKind) -> Result<()> {
+async fn check(client: &kube::Client, kind: &Kind) -> Result<()> {
     let json = list(client, kind, "application/json", "").await?;
     let json: Value = serde_json::from_slice(&json)?;
     let version = json["metadata"]["resourceVersion"].as_str().context("a list of no version")?;
@@ -64,17 +64,12 @@ async fn check(client: &kube::Client, kind: &WatchedKind) -> Result<()> {
 }
 
 /// Returns the engine's form of an object.
-fn shown(kind: &WatchedKind, object: Source<'_>) -> String {
+fn shown(kind: &Kind, object: Source<'_>) -> String {
     let (change, problems) = (kind.lower)(object, &mut LoweringCache::default());
     format!("{change:?} {problems:?}")
 }
 
-async fn list(
-    client: &kube::Client,
-    kind: &WatchedKind,
-    form: &str,
-    query: &str,
-) -> Result<Vec<u8>> {
+async fn list(client: &kube::Client, kind: &Kind, form: &str, query: &str) -> Result<Vec<u8>> {
     let path = format!("{}{query}", kind.path);
     let request = Request::get(path).header("accept", form).body(Body::empty())?;
     let answer = async {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::cycle::testing::{Stub, nodes, profile};
 use crate::framework::{KeyPart, Plugin, Point, PreFilterResult};
-use crate::object::{Namespace, Pod};
+use crate::object::{ClusterObject, Namespace, Pod};
 use crate::testing::{self, labels};
 
 /// A filter that depends on the label `app` and on the labels of the namespace, of all that is not in the spec.
@@ -143,12 +143,14 @@ fn classes_part_and_meet_as_what_they_depend_on_changes() {
     let a = bench.acquire("a");
     let other = bench.state.find_pod("other", "b").unwrap();
     let b = bench.classes.acquire(&mut bench.state, other, 0);
-    let namespace =
-        |name: &str, team: &str| Namespace { name: name.into(), labels: labels(&[("team", team)]) };
+    let namespace = |name: &str, team: &str| {
+        let namespace = Namespace { name: name.into(), labels: labels(&[("team", team)]) };
+        ClusterObject::Namespace(namespace.into())
+    };
     assert_eq!((bench.representative(a), bench.representative(b)), (a, a));
-    bench.state.set_namespace(namespace("default", "red"));
+    bench.state.set_object(namespace("default", "red"));
     assert_eq!((bench.representative(b), bench.representative(a)), (b, a));
-    bench.state.set_namespace(namespace("other", "any"));
+    bench.state.set_object(namespace("other", "any"));
     let shared = bench.representative(b);
     assert_eq!(bench.representative(a), shared);
 }

@@ -1,11 +1,11 @@
-//! Changes of nodes, namespaces, volumes and all other objects but pods.
+//! Changes of all objects but pods.
 
 use std::sync::Arc;
 
-use crate::change::{Change, Storage, StorageName};
+use crate::change::Change;
 use crate::framework::event::Object;
 use crate::framework::{Action, Event, Resource};
-use crate::object::Node;
+use crate::object::{ClusterObject, Node, ObjectKind, ObjectName};
 use crate::queue::WakeScope;
 
 use super::Engine;
@@ -16,23 +16,8 @@ impl Engine {
         match change {
             Change::Node(node) => self.set_node(&node),
             Change::NodeGone(name) => self.remove_node(&name),
-            Change::Namespace(namespace) => self.core.state.set_namespace(namespace),
-            Change::NamespaceGone(name) => self.core.state.remove_namespace(&name),
-            Change::Workload(workload) => self.core.state.set_workload(*workload),
-            Change::WorkloadGone { kind, namespace, name } => {
-                self.core.state.remove_workload(kind, &namespace, &name);
-            }
-            Change::Budget(budget) => self.core.state.set_budget(*budget),
-            Change::BudgetGone { namespace, name } => {
-                self.core.state.remove_budget(&namespace, &name);
-            }
-            Change::Storage(storage) => self.set_storage(*storage),
-            Change::StorageGone(name) => self.remove_storage(&name),
-            Change::DeviceClass { name, extended_resource } => {
-                self.core.state.set_device_class(name, extended_resource);
-                self.wake(Resource::DeviceClass, Action::UPDATE, Object::None);
-            }
-            Change::DeviceClassGone(name) => self.core.state.remove_device_class(&name),
+            Change::Object(object) => self.set_object(object),
+            Change::ObjectGone(name) => self.remove_object(&name),
             // `apply` handles the other changes.
             _ => {}
         }
@@ -70,96 +55,29 @@ impl Engine {
         self.visit_start = 0;
     }
 
-    fn set_storage(&mut self, storage: Storage) {
-        let volumes = &self.core.state.volumes;
-        // Queueing hints read the old version. Storage objects are small, so it is cloned.
-        match storage {
-            Storage::Volume(new) => {
-                let old = volumes.volumes.get(&new.name).cloned();
-                self.core.state.change_volumes(|v| v.volumes.insert(new.name.clone(), new.clone()));
-                let object = Object::PersistentVolume { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::PersistentVolume, add_or_update(old.as_ref()), object);
-            }
-            Storage::Claim(new) => {
-                let key = (new.namespace.clone(), new.name.clone());
-                let old = volumes.claims.get(&key).cloned();
-                self.core.state.change_volumes(|v| v.claims.insert(key, new.clone()));
-                let object = Object::PersistentVolumeClaim { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::PersistentVolumeClaim, add_or_update(old.as_ref()), object);
-            }
-            Storage::Class(new) => {
-                let old = volumes.classes.get(&new.name).cloned();
-                self.core.state.change_volumes(|v| v.classes.insert(new.name.clone(), new.clone()));
-                let object = Object::StorageClass { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::StorageClass, add_or_update(old.as_ref()), object);
-            }
-            Storage::CsiNode(new) => {
-                let old = volumes.csi_nodes.get(&new.name).cloned();
-                self.core
-                    .state
-                    .change_volumes(|v| v.csi_nodes.insert(new.name.clone(), new.clone()));
-                let object = Object::CsiNode { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::CsiNode, add_or_update(old.as_ref()), object);
-            }
-            Storage::CsiDriver(new) => {
-                let old = volumes.drivers.get(&new.name).cloned();
-                self.core.state.change_volumes(|v| v.drivers.insert(new.name.clone(), new.clone()));
-                let object = Object::CsiDriver { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::CsiDriver, add_or_update(old.as_ref()), object);
-            }
-            Storage::Capacity(new) => {
-                let key = (new.namespace.clone(), new.name.clone());
-                let old = volumes.capacities.get(&key).cloned();
-                self.core.state.change_volumes(|v| v.capacities.insert(key, new.clone()));
-                let object = Object::CsiStorageCapacity { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::CsiStorageCapacity, add_or_update(old.as_ref()), object);
-            }
-            Storage::Attachment(new) => {
-                let old = volumes.attachments.get(&new.name).cloned();
-                self.core
-                    .state
-                    .change_volumes(|v| v.attachments.insert(new.name.clone(), new.clone()));
-                let object = Object::VolumeAttachment { old: old.as_ref(), new: Some(&new) };
-                self.wake(Resource::VolumeAttachment, add_or_update(old.as_ref()), object);
-            }
-        }
+    fn set_object(&mut self, new: ClusterObject) {
+        let old = self.core.state.set_object(new.clone());
+        let action = if old.is_some() { Action::UPDATE } else { Action::ADD };
+        self.wake_for_object(new.kind(), action, old.as_ref(), Some(&new));
     }
 
-    fn remove_storage(&mut self, name: &StorageName) {
-        match name {
-            StorageName::Volume(name) => {
-                self.core.state.change_volumes(|v| v.volumes.remove(name));
-            }
-            StorageName::Claim { namespace, name } => {
-                self.core
-                    .state
-                    .change_volumes(|v| v.claims.remove(&(namespace.clone(), name.clone())));
-            }
-            StorageName::Class(name) => {
-                self.core.state.change_volumes(|v| v.classes.remove(name));
-            }
-            StorageName::CsiNode(name) => {
-                self.core.state.change_volumes(|v| v.csi_nodes.remove(name));
-            }
-            StorageName::CsiDriver(name) => {
-                self.core.state.change_volumes(|v| v.drivers.remove(name));
-            }
-            StorageName::Capacity { namespace, name } => {
-                let key = (namespace.clone(), name.clone());
-                self.core.state.change_volumes(|v| v.capacities.remove(&key));
-            }
-            StorageName::Attachment(name) => {
-                let old = self.core.state.change_volumes(|v| v.attachments.remove(name));
-                let object = Object::VolumeAttachment { old: old.as_ref(), new: None };
-                // Of all deletions of storage objects only this one can help: it frees a volume slot.
-                self.wake(Resource::VolumeAttachment, Action::DELETE, object);
-            }
+    fn remove_object(&mut self, name: &ObjectName) {
+        let old = self.core.state.remove_object(name);
+        self.wake_for_object(name.kind, Action::DELETE, old.as_ref(), None);
+    }
+
+    fn wake_for_object(
+        &mut self,
+        kind: ObjectKind,
+        action: Action,
+        old: Option<&ClusterObject>,
+        new: Option<&ClusterObject>,
+    ) {
+        // `Action::UPDATE` is the set of all updates.
+        if kind.events().meets(action) {
+            self.wake(kind.resource(), action, Object::versions(kind, old, new));
         }
     }
-}
-
-fn add_or_update<T>(old: Option<&T>) -> Action {
-    if old.is_some() { Action::UPDATE } else { Action::ADD }
 }
 
 /// Returns the changed aspects of a node as actions, in upstream's order.
@@ -173,7 +91,7 @@ fn changed_aspects(old: &Node, new: &Node) -> Vec<Action> {
         (old.labels != new.labels, Action::UPDATE_NODE_LABEL),
         (old.taints != new.taints, Action::UPDATE_NODE_TAINT),
         (old.conditions != new.conditions, Action::UPDATE_NODE_CONDITION),
-        (old.annotations != new.annotations, Action::UPDATE_NODE_ANNOTATION),
+        (old.annotations_digest != new.annotations_digest, Action::UPDATE_NODE_ANNOTATION),
         (old.declared_features != new.declared_features, Action::UPDATE_NODE_DECLARED_FEATURE),
     ];
     aspects.into_iter().filter(|(changed, _)| *changed).map(|(_, action)| action).collect()

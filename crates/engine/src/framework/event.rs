@@ -1,11 +1,8 @@
 //! Cluster events that may make a waiting pod schedulable.
 
 use crate::index::PodIdx;
-use crate::object::volume::{
-    CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass,
-    VolumeAttachment,
-};
-use crate::object::{Labels, Node, PodSpec, Uid};
+use crate::kinds::with_kinds;
+use crate::object::{ClusterObject, Labels, Node, ObjectKind, PodSpec, Uid};
 use crate::state::State;
 
 /// Set of upstream's action bits.
@@ -13,6 +10,8 @@ use crate::state::State;
 pub struct Action(pub u32);
 
 impl Action {
+    /// No action.
+    pub const NONE: Self = Self(0);
     /// Created.
     pub const ADD: Self = Self(1);
     /// Deleted.
@@ -53,41 +52,6 @@ impl Action {
     pub const fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
-}
-
-/// Kind of the object of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Resource {
-    /// Any pod; in events, a pod that is neither assigned nor waiting.
-    Pod,
-    /// A pod with a node.
-    AssignedPod,
-    /// A pod in the queue.
-    UnschedulablePod,
-    /// A node.
-    Node,
-    /// A PersistentVolume.
-    PersistentVolume,
-    /// A PersistentVolumeClaim.
-    PersistentVolumeClaim,
-    /// A StorageClass.
-    StorageClass,
-    /// A CSINode.
-    CsiNode,
-    /// A CSIDriver.
-    CsiDriver,
-    /// A CSIStorageCapacity.
-    CsiStorageCapacity,
-    /// A VolumeAttachment.
-    VolumeAttachment,
-    /// A ResourceClaim.
-    ResourceClaim,
-    /// A ResourceSlice.
-    ResourceSlice,
-    /// A DeviceClass.
-    DeviceClass,
-    /// Any object: timeouts and forced activation.
-    Wildcard,
 }
 
 /// Events for which a plugin's queueing hint is called.
@@ -137,34 +101,102 @@ impl<'a> PodView<'a> {
     }
 }
 
-/// The object of an event: its version before and after.
-#[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "`old` and `new` are the versions before and after")]
-pub enum Object<'a> {
-    /// No object.
-    None,
-    /// A node.
-    Node { old: Option<&'a Node>, new: Option<&'a Node> },
-    /// A pod.
-    Pod { old: Option<PodView<'a>>, new: Option<PodView<'a>> },
-    /// A PersistentVolume.
-    PersistentVolume { old: Option<&'a PersistentVolume>, new: Option<&'a PersistentVolume> },
-    /// A PersistentVolumeClaim.
-    PersistentVolumeClaim {
-        old: Option<&'a PersistentVolumeClaim>,
-        new: Option<&'a PersistentVolumeClaim>,
-    },
-    /// A StorageClass.
-    StorageClass { old: Option<&'a StorageClass>, new: Option<&'a StorageClass> },
-    /// A CSINode.
-    CsiNode { old: Option<&'a CsiNode>, new: Option<&'a CsiNode> },
-    /// A CSIDriver.
-    CsiDriver { old: Option<&'a CsiDriver>, new: Option<&'a CsiDriver> },
-    /// A CSIStorageCapacity.
-    CsiStorageCapacity { old: Option<&'a CsiStorageCapacity>, new: Option<&'a CsiStorageCapacity> },
-    /// A VolumeAttachment.
-    VolumeAttachment { old: Option<&'a VolumeAttachment>, new: Option<&'a VolumeAttachment> },
+macro_rules! define {
+    ($($kind:ident($object:ty) $label:literal
+        in $($table:ident).+, $areas:ident, [$($event:ident)*];)*) => {
+        /// Kind of the object of an event.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Resource {
+            /// Any pod; in events, a pod that is neither assigned nor waiting.
+            Pod,
+            /// A pod with a node.
+            AssignedPod,
+            /// A pod in the queue.
+            UnschedulablePod,
+            /// A node.
+            Node,
+            $(
+                #[doc = concat!("`", $label, "`.")]
+                $kind,
+            )*
+            /// A ResourceClaim.
+            ResourceClaim,
+            /// A ResourceSlice.
+            ResourceSlice,
+            /// Any object: timeouts and forced activation.
+            Wildcard,
+        }
+
+        impl Resource {
+            /// Returns upstream's name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    Self::Pod => "Pod",
+                    Self::AssignedPod => "AssignedPod",
+                    Self::UnschedulablePod => "UnschedulablePod",
+                    Self::Node => "Node",
+                    $(Self::$kind => $label,)*
+                    Self::ResourceClaim => "resource.k8s.io/ResourceClaim",
+                    Self::ResourceSlice => "resource.k8s.io/ResourceSlice",
+                    Self::Wildcard => "*",
+                }
+            }
+        }
+
+        impl ObjectKind {
+            /// Returns the kind of its events.
+            pub fn resource(self) -> Resource {
+                match self {
+                    $(Self::$kind => Resource::$kind),*
+                }
+            }
+
+            /// Returns the actions that are events.
+            pub fn events(self) -> Action {
+                match self {
+                    $(Self::$kind => Action::NONE $(.with(Action::$event))*),*
+                }
+            }
+        }
+
+        /// The object of an event: its version before and after.
+        #[derive(Clone, Copy, Debug)]
+        #[expect(missing_docs, reason = "`old` and `new` are the versions before and after")]
+        pub enum Object<'a> {
+            /// No object.
+            None,
+            /// A node.
+            Node { old: Option<&'a Node>, new: Option<&'a Node> },
+            /// A pod.
+            Pod { old: Option<PodView<'a>>, new: Option<PodView<'a>> },
+            $(
+                #[doc = concat!("`", $label, "`.")]
+                $kind { old: Option<&'a $object>, new: Option<&'a $object> },
+            )*
+        }
+
+        impl<'a> Object<'a> {
+            /// Returns both versions of an object of this kind.
+            pub fn versions(
+                kind: ObjectKind,
+                old: Option<&'a ClusterObject>,
+                new: Option<&'a ClusterObject>,
+            ) -> Self {
+                match kind {
+                    $(ObjectKind::$kind => {
+                        let object = |object: &'a ClusterObject| match object {
+                            ClusterObject::$kind(object) => Some(&**object),
+                            _ => None,
+                        };
+                        Self::$kind { old: old.and_then(object), new: new.and_then(object) }
+                    })*
+                }
+            }
+        }
+    };
 }
+
+with_kinds!(define);
 
 /// A cluster event about one object.
 #[derive(Clone, Copy, Debug)]

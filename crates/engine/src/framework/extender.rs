@@ -1,6 +1,6 @@
 //! Extenders: HTTP services that filter, score, preempt or bind, as in upstream.
 
-use crate::object::{PodSpec, Text};
+use crate::object::{ObjectKind, PodSpec, Text};
 use crate::state::State;
 
 use super::class::Class;
@@ -49,20 +49,11 @@ impl Plugin for Extenders {
 
     /// Any event may help: what an extender depends on is unknown.
     fn subscriptions(&self) -> Vec<Subscription> {
-        let resources = [
-            Resource::Pod,
-            Resource::Node,
-            Resource::PersistentVolume,
-            Resource::PersistentVolumeClaim,
-            Resource::StorageClass,
-            Resource::CsiNode,
-            Resource::CsiDriver,
-            Resource::CsiStorageCapacity,
-            Resource::VolumeAttachment,
-            Resource::ResourceClaim,
-            Resource::ResourceSlice,
-            Resource::DeviceClass,
-        ];
-        resources.map(|resource| Subscription { resource, action: Action::ALL }).into()
+        let kinds = ObjectKind::ALL.iter().filter(|kind| kind.events() != Action::NONE);
+        [Resource::Pod, Resource::Node, Resource::ResourceClaim, Resource::ResourceSlice]
+            .into_iter()
+            .chain(kinds.map(|kind| kind.resource()))
+            .map(|resource| Subscription { resource, action: Action::ALL })
+            .collect()
     }
 }

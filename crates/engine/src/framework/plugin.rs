@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crate::bitset::NodeSet;
 use crate::cycle::what_if::{Candidate, PostFilter};
 use crate::index::{NodeIdx, PodIdx};
-use crate::object::Text;
+use crate::object::{AnnotationKeys, Text};
 use crate::state::State;
 use crate::state::plugin_states::InitialState;
 
@@ -179,6 +179,12 @@ pub trait Plugin: Send + Sync {
     /// plugin provides it for all.
     fn initial_state(&self) -> Option<InitialState> {
         None
+    }
+
+    /// Returns the keys of the annotations that the plugin reads. Pods and nodes keep no others; those
+    /// of a pod are part of its class: `class.spec.annotations` and `node.annotations`.
+    fn annotations(&self) -> AnnotationKeys {
+        AnnotationKeys::default()
     }
 
     /// Admits the pod to the active queue or gates it until one of [`Plugin::subscriptions`]

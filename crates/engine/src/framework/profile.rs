@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::object::AnnotationKeys;
 use crate::state::State;
 
 use super::class::Class;
@@ -62,6 +63,17 @@ impl Profile {
     /// Returns the pseudo-plugin that rejections by extenders are attributed to.
     pub(crate) fn extender_plugin(&self) -> Option<PluginPosition> {
         if self.extenders.is_empty() { None } else { self.plugins.len().checked_sub(1) }
+    }
+
+    /// Returns the keys of the annotations that the plugins of these profiles read.
+    pub fn annotations(profiles: &[Self]) -> AnnotationKeys {
+        let mut all = AnnotationKeys::default();
+        for plugin in profiles.iter().flat_map(|profile| &profile.plugins) {
+            let AnnotationKeys { pods, nodes } = plugin.annotations();
+            all.pods.extend(pods);
+            all.nodes.extend(nodes);
+        }
+        all
     }
 
     /// Returns the name of a plugin.

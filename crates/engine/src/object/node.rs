@@ -40,8 +40,10 @@ pub struct Node {
     pub name: Text,
     /// `metadata.labels`.
     pub labels: Labels,
-    /// `metadata.annotations`.
-    pub annotations: Digest,
+    /// The annotations that plugins declare to read.
+    pub annotations: Labels,
+    /// `metadata.annotations`: all of them.
+    pub annotations_digest: Digest,
     /// `spec.taints`.
     pub taints: Box<[Taint]>,
     /// `spec.unschedulable`.

@@ -29,6 +29,14 @@ pub struct Pod {
     pub terminating: bool,
     /// Condition `DisruptionTarget` is true with reason `PreemptionByScheduler`.
     pub preempted: bool,
+    /// Condition `Ready` is true.
+    pub ready: bool,
+    /// Restarts of all containers and init containers.
+    pub restarts: u32,
+    /// Annotation `kubernetes.io/config.mirror`: the pod mirrors a static pod of its node.
+    pub mirror: bool,
+    /// Annotation `cluster-autoscaler.kubernetes.io/safe-to-evict`, if it is `true` or `false`.
+    pub safe_to_evict: Option<bool>,
     /// `status.startTime` in nanoseconds since the epoch, if set.
     pub start_time: Option<i64>,
     /// `metadata.creationTimestamp` in nanoseconds since the epoch, zero when unset.
@@ -89,6 +97,13 @@ pub struct PodSpec {
     pub container_count: u32,
     /// Volumes that matter for scheduling.
     pub volumes: Box<[Volume]>,
+    /// Names of the volumes with data on the node: `hostPath`, and `emptyDir` that is not in
+    /// memory. No decision reads them.
+    pub local_volumes: Box<[Text]>,
+    /// QoS class. No decision reads it.
+    pub qos: QosClass,
+    /// The annotations that plugins declare to read.
+    pub annotations: Labels,
     /// `resourceClaims[].name` (claims on devices).
     pub resource_claims: Box<[Text]>,
     /// Features that a node must declare, sorted.
@@ -98,6 +113,18 @@ pub struct PodSpec {
     /// Reason why the pod is never scheduled: one of its values exceeds a limit of the lowering.
     /// Its requests still count on its node.
     pub too_large: Option<Text>,
+}
+
+/// QoS class of a pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum QosClass {
+    /// Neither requests nor limits of CPU and memory.
+    #[default]
+    BestEffort,
+    /// Some requests or limits.
+    Burstable,
+    /// All containers have limits, equal to their requests.
+    Guaranteed,
 }
 
 /// Owner reference of the controller.

@@ -1,6 +1,6 @@
 //! Amounts of resources as integers.
 
-use super::Text;
+use super::{Stored, Text};
 
 /// Amounts of resources: CPU in millicores, all others in their base unit (bytes, pieces).
 ///
@@ -44,13 +44,10 @@ pub struct DeviceClass {
     pub extended_resource: Option<Text>,
 }
 
-/// A ResourceClaim, reduced to its name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ResourceClaim {
-    /// `metadata.namespace`.
-    pub namespace: Text,
-    /// `metadata.name`.
-    pub name: Text,
+impl Stored for DeviceClass {
+    fn key(&self) -> (Text, Text) {
+        (Text::default(), self.name.clone())
+    }
 }
 
 /// Returns `true` if a resource name is extended: it has a domain outside `kubernetes.io`.

@@ -1,6 +1,6 @@
 //! Persistent volumes, claims, storage classes and the state of CSI drivers.
 
-use super::{Labels, NodeTerm, Selector, Text, Uid};
+use super::{Labels, NodeTerm, Selector, Stored, Text, Uid};
 
 /// Set of access modes of a volume or claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -291,6 +291,48 @@ pub struct VolumeAttachment {
     pub node: Text,
     /// `spec.source.persistentVolumeName`; `None` for inline volumes.
     pub volume_name: Option<Text>,
+}
+
+impl Stored for PersistentVolume {
+    fn key(&self) -> (Text, Text) {
+        (Text::default(), self.name.clone())
+    }
+}
+
+impl Stored for PersistentVolumeClaim {
+    fn key(&self) -> (Text, Text) {
+        (self.namespace.clone(), self.name.clone())
+    }
+}
+
+impl Stored for StorageClass {
+    fn key(&self) -> (Text, Text) {
+        (Text::default(), self.name.clone())
+    }
+}
+
+impl Stored for CsiNode {
+    fn key(&self) -> (Text, Text) {
+        (Text::default(), self.name.clone())
+    }
+}
+
+impl Stored for CsiDriver {
+    fn key(&self) -> (Text, Text) {
+        (Text::default(), self.name.clone())
+    }
+}
+
+impl Stored for CsiStorageCapacity {
+    fn key(&self) -> (Text, Text) {
+        (self.namespace.clone(), self.name.clone())
+    }
+}
+
+impl Stored for VolumeAttachment {
+    fn key(&self) -> (Text, Text) {
+        (Text::default(), self.name.clone())
+    }
 }
 
 #[cfg(test)]

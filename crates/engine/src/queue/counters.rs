@@ -48,7 +48,7 @@ impl fmt::Display for EventLabel {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Self::Cluster(resource, action) => {
-                write!(f, "{}{}", resource_name(*resource), action_name(*action))
+                write!(f, "{}{}", resource.name(), action_name(*action))
             }
             Self::UnschedulableTimeout => f.write_str("UnschedulableTimeout"),
             Self::RejectionExpired => f.write_str("RejectionExpired"),
@@ -57,26 +57,6 @@ impl fmt::Display for EventLabel {
             Self::BackoffComplete => f.write_str("BackoffComplete"),
             Self::PopFromBackoffQ => f.write_str("PopFromBackoffQ"),
         }
-    }
-}
-
-fn resource_name(resource: Resource) -> &'static str {
-    match resource {
-        Resource::Pod => "Pod",
-        Resource::AssignedPod => "AssignedPod",
-        Resource::UnschedulablePod => "UnschedulablePod",
-        Resource::Node => "Node",
-        Resource::PersistentVolume => "PersistentVolume",
-        Resource::PersistentVolumeClaim => "PersistentVolumeClaim",
-        Resource::StorageClass => "storage.k8s.io/StorageClass",
-        Resource::CsiNode => "storage.k8s.io/CSINode",
-        Resource::CsiDriver => "storage.k8s.io/CSIDriver",
-        Resource::CsiStorageCapacity => "storage.k8s.io/CSIStorageCapacity",
-        Resource::VolumeAttachment => "storage.k8s.io/VolumeAttachment",
-        Resource::ResourceClaim => "resource.k8s.io/ResourceClaim",
-        Resource::ResourceSlice => "resource.k8s.io/ResourceSlice",
-        Resource::DeviceClass => "resource.k8s.io/DeviceClass",
-        Resource::Wildcard => "*",
     }
 }
 

@@ -6,12 +6,9 @@ use std::sync::Arc;
 use crate::framework::event::Object;
 use crate::framework::{Action, Event, PodView, Resource};
 use crate::index::PodIdx;
+use crate::kinds::with_kinds;
 use crate::limits::IN_FLIGHT_EVENTS_MAX;
 use crate::map::Map;
-use crate::object::volume::{
-    CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass,
-    VolumeAttachment,
-};
 use crate::object::{Labels, Node, PodSpec, Text, Uid};
 
 use super::counters::EventLabel;
@@ -60,80 +57,53 @@ impl OwnedPod {
     }
 }
 
-/// Owned copy of an [`Object`].
-#[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the variants of Object")]
-pub enum OwnedObject {
-    None,
-    Node(Option<Arc<Node>>, Option<Arc<Node>>),
-    Pod(Option<OwnedPod>, Option<OwnedPod>),
-    PersistentVolume(Option<Arc<PersistentVolume>>, Option<Arc<PersistentVolume>>),
-    PersistentVolumeClaim(Option<Arc<PersistentVolumeClaim>>, Option<Arc<PersistentVolumeClaim>>),
-    StorageClass(Option<Arc<StorageClass>>, Option<Arc<StorageClass>>),
-    CsiNode(Option<Arc<CsiNode>>, Option<Arc<CsiNode>>),
-    CsiDriver(Option<Arc<CsiDriver>>, Option<Arc<CsiDriver>>),
-    CsiStorageCapacity(Option<Arc<CsiStorageCapacity>>, Option<Arc<CsiStorageCapacity>>),
-    VolumeAttachment(Option<Arc<VolumeAttachment>>, Option<Arc<VolumeAttachment>>),
-}
+macro_rules! define {
+    ($($kind:ident($object:ty) $label:literal
+        in $($table:ident).+, $areas:ident, [$($event:ident)*];)*) => {
+        /// Owned copy of an [`Object`].
+        #[derive(Clone, Debug)]
+        #[expect(missing_docs, reason = "the variants of Object")]
+        pub enum OwnedObject {
+            None,
+            Node(Option<Arc<Node>>, Option<Arc<Node>>),
+            Pod(Option<OwnedPod>, Option<OwnedPod>),
+            $($kind(Option<Arc<$object>>, Option<Arc<$object>>),)*
+        }
 
-impl OwnedObject {
-    /// Copies an object.
-    pub fn of(object: &Object) -> Self {
-        match *object {
-            Object::None => Self::None,
-            Object::Node { old, new } => Self::Node(to_shared(old), to_shared(new)),
-            Object::Pod { old, new } => {
-                Self::Pod(old.as_ref().map(OwnedPod::of), new.as_ref().map(OwnedPod::of))
+        impl OwnedObject {
+            /// Copies an object.
+            pub fn of(object: &Object) -> Self {
+                match *object {
+                    Object::None => Self::None,
+                    Object::Node { old, new } => Self::Node(to_shared(old), to_shared(new)),
+                    Object::Pod { old, new } => {
+                        Self::Pod(old.as_ref().map(OwnedPod::of), new.as_ref().map(OwnedPod::of))
+                    }
+                    $(Object::$kind { old, new } => Self::$kind(to_shared(old), to_shared(new)),)*
+                }
             }
-            Object::PersistentVolume { old, new } => {
-                Self::PersistentVolume(to_shared(old), to_shared(new))
-            }
-            Object::PersistentVolumeClaim { old, new } => {
-                Self::PersistentVolumeClaim(to_shared(old), to_shared(new))
-            }
-            Object::StorageClass { old, new } => Self::StorageClass(to_shared(old), to_shared(new)),
-            Object::CsiNode { old, new } => Self::CsiNode(to_shared(old), to_shared(new)),
-            Object::CsiDriver { old, new } => Self::CsiDriver(to_shared(old), to_shared(new)),
-            Object::CsiStorageCapacity { old, new } => {
-                Self::CsiStorageCapacity(to_shared(old), to_shared(new))
-            }
-            Object::VolumeAttachment { old, new } => {
-                Self::VolumeAttachment(to_shared(old), to_shared(new))
+
+            /// Returns the view that hints read.
+            pub fn view(&self) -> Object<'_> {
+                match self {
+                    Self::None => Object::None,
+                    Self::Node(old, new) => {
+                        Object::Node { old: old.as_deref(), new: new.as_deref() }
+                    }
+                    Self::Pod(old, new) => Object::Pod {
+                        old: old.as_ref().map(OwnedPod::view),
+                        new: new.as_ref().map(OwnedPod::view),
+                    },
+                    $(Self::$kind(old, new) => {
+                        Object::$kind { old: old.as_deref(), new: new.as_deref() }
+                    })*
+                }
             }
         }
-    }
-
-    /// Returns the view that hints read.
-    pub fn view(&self) -> Object<'_> {
-        match self {
-            Self::None => Object::None,
-            Self::Node(old, new) => Object::Node { old: old.as_deref(), new: new.as_deref() },
-            Self::Pod(old, new) => Object::Pod {
-                old: old.as_ref().map(OwnedPod::view),
-                new: new.as_ref().map(OwnedPod::view),
-            },
-            Self::PersistentVolume(old, new) => {
-                Object::PersistentVolume { old: old.as_deref(), new: new.as_deref() }
-            }
-            Self::PersistentVolumeClaim(old, new) => {
-                Object::PersistentVolumeClaim { old: old.as_deref(), new: new.as_deref() }
-            }
-            Self::StorageClass(old, new) => {
-                Object::StorageClass { old: old.as_deref(), new: new.as_deref() }
-            }
-            Self::CsiNode(old, new) => Object::CsiNode { old: old.as_deref(), new: new.as_deref() },
-            Self::CsiDriver(old, new) => {
-                Object::CsiDriver { old: old.as_deref(), new: new.as_deref() }
-            }
-            Self::CsiStorageCapacity(old, new) => {
-                Object::CsiStorageCapacity { old: old.as_deref(), new: new.as_deref() }
-            }
-            Self::VolumeAttachment(old, new) => {
-                Object::VolumeAttachment { old: old.as_deref(), new: new.as_deref() }
-            }
-        }
-    }
+    };
 }
+
+with_kinds!(define);
 
 fn to_shared<T: Clone>(object: Option<&T>) -> Option<Arc<T>> {
     object.map(|object| Arc::new(object.clone()))

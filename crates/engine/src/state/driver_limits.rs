@@ -34,8 +34,8 @@ impl DriverLimits {
             limits: Vec::new(),
             attached: Vec::new(),
         };
-        for (name, csi_node) in &volumes.csi_nodes {
-            let Some(node) = nodes.find(name) else { continue };
+        for csi_node in volumes.csi_nodes.values() {
+            let Some(node) = nodes.find(&csi_node.name) else { continue };
             all.registered.insert(node);
             for driver in &csi_node.drivers {
                 if let Some(limit) = driver.limit {

@@ -1,13 +1,51 @@
-//! Objects without columns: namespaces, workloads, disruption budgets and device classes.
+//! Objects of the kinds in the table of kinds, by namespace and name.
 
-use crate::object::{DisruptionBudget, Labels, Namespace, Text, Workload, WorkloadKind};
+use std::sync::{Arc, LazyLock};
+
+use crate::kinds::with_kinds;
+use crate::object::{
+    ClusterObject, DisruptionBudget, Labels, Namespace, ObjectKind, ObjectName, Stored, Workload,
+};
 
 use super::{Areas, State};
+
+macro_rules! define {
+    ($($kind:ident($object:ty) $label:literal
+        in $($table:ident).+, $areas:ident, [$($event:ident)*];)*) => {
+        impl State {
+            /// Adds or updates an object. Returns the version that it replaces.
+            pub(crate) fn set_object(&mut self, new: ClusterObject) -> Option<ClusterObject> {
+                match new {
+                    $(ClusterObject::$kind(new) => {
+                        let old = self.$($table).+.insert(Arc::clone(&new));
+                        if !old.as_ref().is_some_and(|old| new.decides_like(old)) {
+                            self.invalidate(Areas::$areas);
+                        }
+                        old.map(ClusterObject::$kind)
+                    })*
+                }
+            }
+
+            /// Removes an object and returns it.
+            pub(crate) fn remove_object(&mut self, name: &ObjectName) -> Option<ClusterObject> {
+                match name.kind {
+                    $(ObjectKind::$kind => {
+                        let old = self.$($table).+.remove(&name.namespace, &name.name)?;
+                        self.invalidate(Areas::$areas);
+                        Some(ClusterObject::$kind(old))
+                    })*
+                }
+            }
+        }
+    };
+}
+
+with_kinds!(define);
 
 impl State {
     /// Returns the labels of a namespace; no labels if it is unknown.
     pub fn namespace_labels(&self, name: &str) -> &Labels {
-        static NONE: std::sync::LazyLock<Labels> = std::sync::LazyLock::new(Labels::default);
+        static NONE: LazyLock<Labels> = LazyLock::new(Labels::default);
         self.namespaces.get(name).map_or(&NONE, |namespace| &namespace.labels)
     }
 
@@ -18,73 +56,26 @@ impl State {
 
     /// Iterates over the services and controllers of a namespace, by kind and name.
     pub fn workloads(&self, namespace: &str) -> impl Iterator<Item = &Workload> {
-        let start = (Text::from(namespace), WorkloadKind::Service, Text::from(""));
-        self.workloads.range(start..).map(|(_, workload)| workload).take_while({
-            let namespace = Text::from(namespace);
-            move |workload| workload.namespace == namespace
-        })
+        let tables = [
+            &self.services,
+            &self.replication_controllers,
+            &self.replica_sets,
+            &self.stateful_sets,
+        ];
+        tables.into_iter().flat_map(move |table| table.in_namespace(namespace))
     }
 
     /// Iterates over the disruption budgets of a namespace, by name.
     pub fn budgets(&self, namespace: &str) -> impl Iterator<Item = &DisruptionBudget> {
-        let start = (Text::from(namespace), Text::from(""));
-        self.budgets.range(start..).map(|(_, budget)| budget).take_while({
-            let namespace = Text::from(namespace);
-            move |budget| budget.namespace == namespace
-        })
+        self.budgets.in_namespace(namespace)
     }
 
     /// Returns `true` if a device class offers an extended resource of this name.
     pub fn device_class_offers(&self, resource: &str) -> bool {
-        self.device_classes.iter().any(|(class, offered)| {
-            **offered == *resource
-                || resource.strip_prefix("deviceclass.resource.kubernetes.io/") == Some(class)
+        self.device_classes.values().any(|class| {
+            class.extended_resource.as_deref().unwrap_or_default() == resource
+                || resource.strip_prefix("deviceclass.resource.kubernetes.io/")
+                    == Some(&*class.name)
         })
-    }
-
-    pub(crate) fn set_namespace(&mut self, namespace: Namespace) {
-        let name = namespace.name.clone();
-        if self.namespaces.get(&name) != Some(&namespace) {
-            self.namespaces.insert(name, namespace);
-            self.bump(Areas::NAMESPACES);
-        }
-    }
-
-    pub(crate) fn remove_namespace(&mut self, name: &str) {
-        if self.namespaces.remove(name).is_some() {
-            self.bump(Areas::NAMESPACES);
-        }
-    }
-
-    pub(crate) fn set_workload(&mut self, workload: Workload) {
-        let key = (workload.namespace.clone(), workload.kind, workload.name.clone());
-        if self.workloads.get(&key) != Some(&workload) {
-            self.workloads.insert(key, workload);
-            self.bump(Areas::WORKLOADS);
-        }
-    }
-
-    pub(crate) fn remove_workload(&mut self, kind: WorkloadKind, namespace: &str, name: &str) {
-        if self.workloads.remove(&(namespace.into(), kind, name.into())).is_some() {
-            self.bump(Areas::WORKLOADS);
-        }
-    }
-
-    pub(crate) fn set_budget(&mut self, budget: DisruptionBudget) {
-        self.budgets.insert((budget.namespace.clone(), budget.name.clone()), budget);
-    }
-
-    pub(crate) fn remove_budget(&mut self, namespace: &str, name: &str) {
-        self.budgets.remove(&(namespace.into(), name.into()));
-    }
-
-    pub(crate) fn set_device_class(&mut self, class: Text, resource: Text) {
-        self.device_classes.insert(class, resource);
-        self.bump(Areas::DEVICES);
-    }
-
-    pub(crate) fn remove_device_class(&mut self, class: &str) {
-        self.device_classes.remove(class);
-        self.bump(Areas::DEVICES);
     }
 }

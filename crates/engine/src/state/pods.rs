@@ -47,6 +47,14 @@ pub struct PodRecord {
     pub terminating: bool,
     /// Condition `DisruptionTarget` with reason `PreemptionByScheduler`.
     pub preempted: bool,
+    /// Condition `Ready` is true.
+    pub ready: bool,
+    /// The pod mirrors a static pod of its node.
+    pub mirror: bool,
+    /// Annotation `cluster-autoscaler.kubernetes.io/safe-to-evict`.
+    pub safe_to_evict: Option<bool>,
+    /// Restarts of all containers and init containers.
+    pub restarts: u32,
     /// On its node by our decision, not yet confirmed by the watch.
     pub assumed: bool,
     /// Scheduling gates; empty for nearly all pods.
@@ -176,6 +184,10 @@ impl State {
             position_in_spec: 0,
             terminating: pod.terminating,
             preempted: pod.preempted,
+            ready: pod.ready,
+            mirror: pod.mirror,
+            safe_to_evict: pod.safe_to_evict,
+            restarts: pod.restarts,
             assumed: false,
             gates: pod.gates,
         });
@@ -230,6 +242,10 @@ impl State {
         record.priority = new.priority;
         record.start_time = new.start_time.unwrap_or(i64::MAX);
         record.generation = new.generation;
+        record.ready = new.ready;
+        record.mirror = new.mirror;
+        record.safe_to_evict = new.safe_to_evict;
+        record.restarts = new.restarts;
         // An event from before the deletion may arrive after the response to the deletion.
         record.preempted = new.preempted || record.preempted && record.terminating;
         record.gates = new.gates;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use crate::index::PodIdx;
 use crate::map::Map;
-use crate::object::volume::{
+use crate::object::{
     ClaimRef, CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim,
-    StorageClass, VolumeAttachment,
+    StorageClass, Text, Uid, Volume, VolumeAttachment,
 };
-use crate::object::{Text, Uid, Volume};
 
 use super::driver_limits::DriverLimits;
 use super::specs::SpecRecord;
+use super::table::Table;
 use super::{Areas, State};
 
 /// Namespace and name.
@@ -56,24 +56,23 @@ impl ReservedVolumes {
     }
 }
 
-/// All storage objects. The maps are ordered because plugins iterate over them and the order
-/// affects decisions.
+/// All storage objects.
 #[derive(Clone, Debug, Default)]
 pub struct Volumes {
     /// `PersistentVolume` by name.
-    pub volumes: BTreeMap<Text, PersistentVolume>,
+    pub volumes: Table<PersistentVolume>,
     /// `PersistentVolumeClaim` by namespace and name.
-    pub claims: BTreeMap<NamespacedName, PersistentVolumeClaim>,
+    pub claims: Table<PersistentVolumeClaim>,
     /// `StorageClass` by name.
-    pub classes: BTreeMap<Text, StorageClass>,
+    pub classes: Table<StorageClass>,
     /// `CSINode` by node name.
-    pub csi_nodes: BTreeMap<Text, CsiNode>,
+    pub csi_nodes: Table<CsiNode>,
     /// `CSIDriver` by name.
-    pub drivers: BTreeMap<Text, CsiDriver>,
+    pub drivers: Table<CsiDriver>,
     /// `CSIStorageCapacity` by namespace and name.
-    pub capacities: BTreeMap<NamespacedName, CsiStorageCapacity>,
+    pub capacities: Table<CsiStorageCapacity>,
     /// `VolumeAttachment` by name.
-    pub attachments: BTreeMap<Text, VolumeAttachment>,
+    pub attachments: Table<VolumeAttachment>,
     /// Number of pods with a node that use each claim, by `namespace/name`.
     users: Map<Text, u32>,
     /// Pending volume operations by pod UID.
@@ -87,7 +86,7 @@ pub struct Volumes {
 impl Volumes {
     /// Returns a claim by namespace and name.
     pub fn claim(&self, namespace: &str, name: &str) -> Option<&PersistentVolumeClaim> {
-        self.claims.get(&(Text::from(namespace), Text::from(name)))
+        self.claims.get_in(namespace, name)
     }
 
     /// Returns the number of pods with a node that name the claim in `spec.volumes`.
@@ -166,10 +165,11 @@ impl Volumes {
             volumes.get(name).is_some_and(|volume| volume.resource_version == *version)
         });
         self.assumed_nodes.retain(|key, (version, _)| {
-            claims.get(key).is_some_and(|claim| claim.resource_version == *version)
+            claims.get_in(&key.0, &key.1).is_some_and(|claim| claim.resource_version == *version)
         });
         self.reserved.retain(|_, reserved| {
-            reserved.claims().any(|key| claims.get(&key).is_some_and(|claim| !claim.is_bound()))
+            let claim = |(namespace, name): NamespacedName| claims.get_in(&namespace, &name);
+            reserved.claims().filter_map(claim).any(|claim| !claim.is_bound())
         });
         before != count(self)
     }
@@ -196,16 +196,6 @@ impl State {
     pub fn driver_limits(&mut self) -> Arc<DriverLimits> {
         let make = || Arc::new(DriverLimits::new(&self.nodes, &self.volumes));
         Arc::clone(self.driver_limits.get_or_insert_with(make))
-    }
-
-    /// Changes storage objects and invalidates what was prepared from them.
-    pub(crate) fn change_volumes<T>(&mut self, change: impl FnOnce(&mut Volumes) -> T) -> T {
-        let changed = change(&mut self.volumes);
-        if self.volumes.drop_outdated() {
-            self.bump(Areas::CLAIMS_IN_USE);
-        }
-        self.bump(Areas::VOLUMES);
-        changed
     }
 
     /// Reserves the volumes and claims that an assumed pod will use, until

@@ -34,7 +34,7 @@ fn with_limit(
             add_claim(volumes, bound(name, name));
             add_volume(volumes, csi_volume(name, "d"));
         }
-        volumes.csi_nodes.insert("n".into(), csi_node("n", limits));
+        volumes.csi_nodes.insert(csi_node("n", limits));
         more(volumes);
     })
 }
@@ -66,7 +66,7 @@ fn attached_volumes_count_even_if_no_pod_uses_them() {
             node: "n".into(),
             volume_name: Some(volume.into()),
         };
-        volumes.attachments.insert(attachment.name.clone(), attachment);
+        volumes.attachments.insert(attachment);
     };
     let state = |limit| {
         let state = state([node("n")], [user("one", "n", &["a"])]);

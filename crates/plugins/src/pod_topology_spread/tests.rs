@@ -202,6 +202,7 @@ fn pods_without_constraints_are_spread_by_their_services_and_controllers() {
         namespace: "default".into(),
         name: name.into(),
         selector: Some(equals("app", "web")),
+        ..Workload::default()
     };
     let served = with_workload(cluster(), workload(WorkloadKind::Service, "s"));
     // hostname: ln 5 × (1, 1, 0) + 2; zone: ln 4 × (2, 2, 0) + 4: 10, 10, 6 after rounding.
@@ -246,6 +247,7 @@ fn listed_defaults_can_be_hard() {
         namespace: "default".into(),
         name: "s".into(),
         selector: Some(equals("app", "web")),
+        ..Workload::default()
     };
     let mut state = with_workload(three_zones(), service);
     let verdicts = verdicts(build(Some(&args)), web([]), &mut state);

@@ -9,6 +9,7 @@ use engine::framework::{
     Subscription,
 };
 use engine::index::NodeIdx;
+use engine::object::AnnotationKeys;
 use engine::state::State;
 
 use super::{NodePlugin, NodeView, PodOnNode, Scale};
@@ -56,6 +57,10 @@ impl<P: NodePlugin> Plugin for NodePluginAdapter<P> {
 
     fn initial_state(&self) -> Option<InitialState> {
         self.0.initial_state()
+    }
+
+    fn annotations(&self) -> AnnotationKeys {
+        self.0.annotations()
     }
 
     fn prepare_filter(&self, class: &Class, preparation: &mut Preparation) -> PreFilterResult {

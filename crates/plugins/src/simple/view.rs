@@ -53,6 +53,12 @@ impl<'a> NodeView<'a> {
         self.labels().get(key)
     }
 
+    /// Returns the value of an annotation whose key the plugin declares: see
+    /// [`NodePlugin::annotations`](super::NodePlugin::annotations).
+    pub fn annotation(&self, key: &str) -> Option<&'a str> {
+        self.state.nodes.object(self.node).annotations.get(key)
+    }
+
     /// Returns the taints.
     pub fn taints(&self) -> &'a [Taint] {
         &self.state.nodes.object(self.node).taints

@@ -220,9 +220,9 @@ fn find_bound(claim: &PersistentVolumeClaim, state: &State) -> Option<Unresolved
 /// Returns the nodes whose CSINode lists the plugin as migrated.
 fn nodes_with_migrated(plugin: &str, state: &State) -> NodeSet {
     let mut nodes = NodeSet::new(state.nodes.slots());
-    for (name, csi_node) in &state.volumes.csi_nodes {
+    for csi_node in state.volumes.csi_nodes.values() {
         if csi_node.migrated_plugins.iter().any(|migrated| **migrated == *plugin)
-            && let Some(node) = state.nodes.find(name)
+            && let Some(node) = state.nodes.find(&csi_node.name)
         {
             nodes.insert(node);
         }

@@ -164,7 +164,7 @@ fn in_tree_volumes_are_translated_where_the_plugin_is_migrated() {
     let migrated = |volumes: &mut Volumes, name: &str, plugins: &[&str]| {
         let migrated_plugins = plugins.iter().map(|plugin| (*plugin).into()).collect();
         let csi_node = CsiNode { name: name.into(), migrated_plugins, ..CsiNode::default() };
-        volumes.csi_nodes.insert(name.into(), csi_node);
+        volumes.csi_nodes.insert(csi_node);
     };
     let driver_zone = "topology.ebs.csi.aws.com/zone";
     let nodes = || {
@@ -359,9 +359,9 @@ fn enough_free_storage_is_required() {
             add_claim(volumes, wanted);
             let driver =
                 CsiDriver { name: "d".into(), storage_capacity: counts, ..CsiDriver::default() };
-            volumes.drivers.insert("d".into(), driver);
-            for (index, capacity) in capacities.into_iter().enumerate() {
-                volumes.capacities.insert(("ns".into(), format!("c{index}").into()), capacity);
+            volumes.drivers.insert(driver);
+            for capacity in capacities {
+                volumes.capacities.insert(capacity);
             }
         });
         check(&mut state, &["c"])

@@ -3,9 +3,9 @@
 pub(crate) mod storage;
 
 use engine::object::{
-    DisruptionBudget, HostPort, Image, InlineDisk, Labels, Namespace, Node, NodeTerm, Operator,
-    Owner, Pod, PodAffinity, PodSpec, PodTerm, Protocol, Requirement, Resources, Selector,
-    SpreadConstraint, Taint, TaintEffect, Text, Toleration, TolerationOperator, Volume,
+    DeviceClass, DisruptionBudget, HostPort, Image, InlineDisk, Labels, Namespace, Node, NodeTerm,
+    Operator, Owner, Pod, PodAffinity, PodSpec, PodTerm, Protocol, Requirement, Resources,
+    Selector, SpreadConstraint, Taint, TaintEffect, Text, Toleration, TolerationOperator, Volume,
     WhenUnsatisfiable, Workload, WorkloadKind,
 };
 use proptest::collection::vec;
@@ -336,6 +336,7 @@ pub(crate) fn workload() -> impl Strategy<Value = Workload> {
         namespace,
         name: app.into(),
         selector: Some(selector("app", app)),
+        ..Workload::default()
     })
 }
 
@@ -351,7 +352,7 @@ pub(crate) fn budget() -> impl Strategy<Value = DisruptionBudget> {
     )
 }
 
-/// Name and extended resource of a device class for the devices that pods request.
-pub(crate) fn device_class() -> (Text, Text) {
-    ("gpu".into(), GPU.into())
+/// A device class for the extended resource that pods request.
+pub(crate) fn device_class() -> DeviceClass {
+    DeviceClass { name: "gpu".into(), extended_resource: Some(GPU.into()) }
 }

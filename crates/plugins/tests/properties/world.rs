@@ -12,7 +12,10 @@ use engine::change::Change;
 use engine::command::Command;
 use engine::engine::{Engine, Settings};
 use engine::framework::VolumeRequest;
-use engine::object::{Node, PersistentVolume, PersistentVolumeClaim, Pod, Text, Uid};
+use engine::object::{
+    ClusterObject, Node, ObjectKind, ObjectName, PersistentVolume, PersistentVolumeClaim, Pod,
+    Text, Uid,
+};
 use plugins::registry::Registry;
 
 use crate::checks::EvictionTarget;
@@ -185,28 +188,33 @@ impl World {
                     self.create_pod_as(&pod.name.clone(), pods::recreated(pod))?;
                 }
             }
-            Step::Namespace(namespace) => self.apply_without_event(Change::Namespace(namespace))?,
-            Step::NamespaceGone(which) => {
-                let name = NAMESPACES[which % NAMESPACES.len()].into();
-                self.apply_without_event(Change::NamespaceGone(name))?;
+            Step::Namespace(namespace) => {
+                let namespace = ClusterObject::Namespace(namespace.into());
+                self.apply_without_event(Change::Object(namespace))?;
             }
-            Step::Workload(workload) => self.apply(Change::Workload(workload.into()))?,
-            Step::WorkloadGone(workload) => self.apply(Change::WorkloadGone {
-                kind: workload.kind,
-                namespace: workload.namespace,
-                name: workload.name,
-            })?,
-            Step::Budget(budget) => self.apply(Change::Budget(budget.into()))?,
+            Step::NamespaceGone(which) => {
+                let name = NAMESPACES[which % NAMESPACES.len()];
+                self.apply_without_event(gone(ObjectKind::Namespace, "", name))?;
+            }
+            Step::Workload(workload) => self.apply(Change::Object(workload.into()))?,
+            Step::WorkloadGone(workload) => {
+                self.apply(Change::ObjectGone(ClusterObject::from(workload).name()))?;
+            }
+            Step::Budget(budget) => {
+                let budget = ClusterObject::PodDisruptionBudget(budget.into());
+                self.apply(Change::Object(budget))?;
+            }
             Step::BudgetGone(which) => {
-                let namespace = NAMESPACES[which % NAMESPACES.len()].into();
-                self.apply(Change::BudgetGone { namespace, name: "budget".into() })?;
+                let namespace = NAMESPACES[which % NAMESPACES.len()];
+                self.apply(gone(ObjectKind::PodDisruptionBudget, namespace, "budget"))?;
             }
             Step::DeviceClass => {
-                let (name, extended_resource) = generators::device_class();
-                self.apply(Change::DeviceClass { name, extended_resource })?;
+                let class = ClusterObject::DeviceClass(generators::device_class().into());
+                self.apply(Change::Object(class))?;
             }
             Step::DeviceClassGone => {
-                self.apply(Change::DeviceClassGone(generators::device_class().0))?;
+                let name = &generators::device_class().name;
+                self.apply(gone(ObjectKind::DeviceClass, "", name))?;
             }
             Step::Land(which, accepted) => self.execute_bind(which, accepted),
             Step::AnswerBind { which, lost } => self.answer_bind(which, lost)?,
@@ -422,4 +430,9 @@ fn engine() -> Engine {
 /// Returns the key at `which`, modulo the number of keys.
 fn nth<K: Clone + Ord, V>(map: &BTreeMap<K, V>, which: usize) -> Option<K> {
     map.keys().nth(which.checked_rem(map.len())?).cloned()
+}
+
+/// Returns the change of a deleted object.
+fn gone(kind: ObjectKind, namespace: &str, name: &str) -> Change {
+    Change::ObjectGone(ObjectName { kind, namespace: namespace.into(), name: name.into() })
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use api::kinds::KINDS;
 use http::Response;
 use http2::{Connection, ConnectionOptions, NeverIndexedFields, Request, ResponseStream};
 use rustls::pki_types::ServerName;
@@ -15,7 +16,6 @@ use super::dialer::Dialer;
 use super::http1_fallback::{self, Http1Fallback};
 use super::{ApiRequest, ClientError, ResponseBody, lock, send_by_client, until};
 use crate::connect::{CONNECT_TIMEOUT, ConnectError, server_name};
-use crate::kinds::KINDS;
 use crate::lease::REQUEST_TIMEOUT;
 
 /// Buffer between socket and TLS in each direction, in bytes.

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use api::kinds::Kind;
 use http::StatusCode;
 use tokio::time::Instant;
 
 use super::error::WatchError;
 use crate::api_error::Chain;
-use crate::kinds::WatchedKind;
 
 /// Time before the same text is logged again.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(30);
@@ -40,7 +40,7 @@ impl ErrorLog {
 }
 
 /// Describes a failure and, for missing rights and credentials, what to do about it.
-pub(super) fn explain(kind: &WatchedKind, verb: &str, error: &WatchError) -> String {
+pub(super) fn explain(kind: &Kind, verb: &str, error: &WatchError) -> String {
     let (group, resource) = names(kind.path);
     let what = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
     match error.status() {
@@ -66,7 +66,7 @@ mod tests {
     use super::super::decoder::DecodeError;
     use super::*;
     use crate::api_error::ApiError;
-    use crate::kinds::KINDS;
+    use api::kinds::KINDS;
 
     #[test]
     fn a_missing_right_is_named() {

@@ -1,20 +1,21 @@
 //! The object table of one kind: turns watch events into changes and drops those that are not newer.
 
 use std::hash::BuildHasher as _;
+use std::sync::Arc;
 
+use api::kinds::{Kind, ObjectKey};
 use api::lower::{LoweringCache, Source};
 use engine::change::Change;
-use engine::object::Uid;
+use engine::object::{AnnotationKeys, Uid};
 use engine::slab::Slab;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::decoder::DecodeError;
 use super::error::WatchError;
-use crate::kinds::{ObjectKey, WatchedKind};
 
 /// Uid and resourceVersion of every object of a kind.
 pub(super) struct ObjectTable {
-    kind: &'static WatchedKind,
+    kind: &'static Kind,
     known: Slab<ObjectEntry>,
     /// Slots of the objects by namespace and name.
     by_name: HashTable<u32>,
@@ -86,7 +87,7 @@ pub(super) struct ObjectUpdate {
 }
 
 impl ObjectTable {
-    pub(super) fn new(kind: &'static WatchedKind) -> Self {
+    pub(super) fn new(kind: &'static Kind) -> Self {
         Self {
             kind,
             known: Slab::default(),
@@ -99,6 +100,11 @@ impl ObjectTable {
             had_unreadable: false,
             lists: 0,
         }
+    }
+
+    /// Keeps the annotations of these keys.
+    pub(super) fn with_annotations(self, keys: Arc<AnnotationKeys>) -> Self {
+        Self { lowering_cache: LoweringCache::new(keys), ..self }
     }
 
     /// Updates the table with an object of a list or an event, unless it is not newer than what is known.

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::objects::identity_of;
 use super::requests::percent_encode;
 use super::*;
-use crate::kinds::KINDS;
 use crate::testing::{BodyPart, Reply, lock};
+use api::kinds::KINDS;
 use server::ReflectorFixture;
 
 const MINUTE: Duration = Duration::from_mins(1);

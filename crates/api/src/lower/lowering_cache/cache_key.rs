@@ -41,12 +41,11 @@ impl CacheKeyBuilder {
                 if levels > 0
                     && let Some(inner) = of.nested(number) =>
             {
-                self.add_head(number, 0, 0);
+                self.begin_message(number);
                 while let Some((number, payload)) = next_field(&mut bytes)? {
                     self.add(inner, number, payload, levels - 1)?;
                 }
-                // No field has the number zero, so this marks the end of the message.
-                self.add_head(0, 0, 0);
+                self.end_message();
             }
             Payload::Number(value) => {
                 self.add_head(number, 1, 0);
@@ -58,6 +57,17 @@ impl CacheKeyBuilder {
             }
         }
         Ok(())
+    }
+
+    /// Begins a nested message, whose fields follow.
+    pub(super) fn begin_message(&mut self, number: u32) {
+        self.add_head(number, 0, 0);
+    }
+
+    /// Ends a nested message.
+    pub(super) fn end_message(&mut self) {
+        // No field has the number zero.
+        self.add_head(0, 0, 0);
     }
 
     /// Adds number, type and length, so that keys are equal only if they have the same fields.

@@ -1,7 +1,7 @@
 //! Nodes. Those of one machine type mostly share their capacity, taints and conditions.
 
 use engine::map::Map;
-use engine::object::{Digest, Image, Node};
+use engine::object::{AnnotationKeys, Digest, Image, Labels, Node};
 
 use super::super::field_numbers::{container_image, metadata, node, node_status};
 use super::super::{Lowered, Source};
@@ -12,20 +12,20 @@ use crate::protobuf::wire::{Payload, map_entry, next_field};
 use crate::protobuf::{Error, schema};
 
 impl LoweringCache {
-    /// Lowers a node with the result of [`lower::node()`].
+    /// Lowers a node with the result of [`lower::node()`], and with its annotations.
     pub fn node(&mut self, source: Source<'_>) -> Lowered<Node> {
-        let Source::Protobuf(_, bytes) = source else { return lower::node(source) };
-        let Self { nodes, key, .. } = self;
+        let Self { keys, nodes, key, .. } = self;
+        let Source::Protobuf(_, bytes) = source else { return lower::node_with(source, keys) };
         if bytes.len() > OBJECT_BYTES_MAX {
-            return lower::node(source);
+            return lower::node_with(source, keys);
         }
-        let Ok(own) = split(bytes, key) else { return lower::node(source) };
+        let Ok(own) = split(bytes, key) else { return lower::node_with(source, keys) };
         if let Some(shared) = nodes.get(key.bytes())
             && own.is_canonical()
         {
-            return (Some(own.lower(shared)), Vec::new());
+            return (Some(own.lower(shared, keys)), Vec::new());
         }
-        let (node, problems) = lower::node(source);
+        let (node, problems) = lower::node_with(source, keys);
         if let Some(node) = &node
             && problems.is_empty()
             && key.bytes().len() <= KEY_BYTES_MAX
@@ -58,11 +58,18 @@ impl PerNodeFields<'_> {
     }
 
     /// Combines own and shared fields.
-    fn lower(self, shared: &Node) -> Node {
+    fn lower(self, shared: &Node, keys: &AnnotationKeys) -> Node {
+        let annotations = if keys.nodes.is_empty() {
+            Labels::default()
+        } else {
+            let pairs = self.annotations.iter();
+            pairs.filter(|(key, _)| keys.nodes.contains(*key)).copied().collect()
+        };
         Node {
             name: self.name.into(),
             labels: self.labels.into_iter().collect(),
-            annotations: Digest::of(self.annotations),
+            annotations,
+            annotations_digest: Digest::of(self.annotations),
             images: self.images.into(),
             taints: shared.taints.clone(),
             unschedulable: shared.unschedulable,

@@ -201,7 +201,7 @@ fn volume_mounts_are_not_part_of_the_key() {
         let container = field(2, &field(number, value));
         let pod = [bytes(&pod()), field(2, &container)].concat();
         let mut key = CacheKeyBuilder::default();
-        assert!(split(&pod, &mut key).unwrap().is_some());
+        assert!(split(&pod, &BTreeSet::new(), &mut key).unwrap().is_some());
         key.bytes().to_vec()
     };
     let (mount, image) = (9, 2);
@@ -210,6 +210,81 @@ fn volume_mounts_are_not_part_of_the_key() {
         key_with(mount, &field(1, b"token-other"))
     );
     assert_ne!(key_with(image, b"one"), key_with(image, b"other"));
+}
+
+#[test]
+fn status_and_eviction_facts_are_those_of_each_pod() {
+    let mut cache = LoweringCache::default();
+    let base = pod();
+    let mut other = base.clone();
+    other["metadata"]["annotations"] =
+        json!({"kubernetes.io/config.mirror": "x", SAFE_TO_EVICT: "false"});
+    other["status"]["conditions"][0] = json!({"type": "Ready", "status": "True"});
+    other["status"]["containerStatuses"][0]["restartCount"] = json!(40);
+    let [first, second] = [&base, &other].map(|pod| {
+        let lowered = cached(&mut cache, pod);
+        assert_eq!(lowered, direct(pod));
+        lowered.0.unwrap()
+    });
+    let facts = |pod: &Pod| (pod.ready, pod.restarts, pod.mirror, pod.safe_to_evict);
+    assert_eq!(facts(&first), (false, 6, false, None));
+    assert_eq!(facts(&second), (true, 43, true, Some(false)));
+    assert!(Arc::ptr_eq(&first.spec, &second.spec));
+    other["status"]["containerStatuses"][0]["restartCount"] = json!(1_i64 << 40);
+    assert_eq!(cached(&mut cache, &other), direct(&other));
+}
+
+/// Keys of one annotation each.
+fn keys(pods: &str, nodes: &str) -> Arc<AnnotationKeys> {
+    let set = |key: &str| BTreeSet::from([key.into()]);
+    Arc::new(AnnotationKeys { pods: set(pods), nodes: set(nodes) })
+}
+
+#[test]
+fn declared_annotations_of_pods_are_part_of_their_spec() {
+    let mut cache = LoweringCache::new(keys("team", "none"));
+    let with = |name: &str, annotations: Value| {
+        let mut pod = pod();
+        pod["metadata"]["name"] = json!(name);
+        pod["metadata"]["annotations"] = annotations;
+        pod
+    };
+    let lowered = [
+        with("a", json!({"other": "1", "team": "red"})),
+        with("b", json!({"other": "2", "team": "red"})),
+        with("c", json!({"team": "blue"})),
+        with("d", json!({"other": "red"})),
+    ]
+    .map(|pod| {
+        let in_json = cache.pod(Source::Json(&pod)).0.unwrap();
+        let lowered = cached(&mut cache, &pod).0.unwrap();
+        assert_eq!(lowered, in_json);
+        lowered
+    });
+    let [a, b, c, d] = lowered.each_ref().map(|pod| &pod.spec);
+    assert_eq!(a.annotations.iter().collect::<Vec<_>>(), [("team", "red")]);
+    assert_eq!(c.annotations.get("team"), Some("blue"));
+    assert!(d.annotations.is_empty());
+    assert!(Arc::ptr_eq(a, b));
+    assert!(a != c && a != d && c != d);
+    let none = cached(&mut LoweringCache::default(), &with("c", json!({"team": "blue"})));
+    assert!(none.0.unwrap().spec.annotations.is_empty());
+}
+
+#[test]
+fn declared_annotations_of_nodes_are_kept() {
+    let mut cache = LoweringCache::new(keys("none", "b"));
+    let mut other = node();
+    other["metadata"]["name"] = json!("o");
+    other["metadata"]["annotations"]["b"] = json!("3");
+    for (node, value) in [(node(), "2"), (other.clone(), "3"), (node(), "2")] {
+        let bytes = node_bytes(&node);
+        let (lowered, _) = cache.node(Source::Protobuf(&schema::NODE, &bytes));
+        assert_eq!(lowered, cache.node(Source::Json(&node)).0);
+        let annotations = lowered.unwrap().annotations;
+        assert_eq!(annotations.iter().collect::<Vec<_>>(), [("b", value)]);
+    }
+    assert_eq!(cache.nodes.len(), 1);
 }
 
 #[test]

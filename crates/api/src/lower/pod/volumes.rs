@@ -9,14 +9,16 @@ use super::super::raw::{List, Nullable, Str};
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct RawVolume {
-    name: Str,
+    pub(super) name: Str,
     aws_elastic_block_store: Option<RawVolumeSource>,
     azure_disk: Option<RawVolumeSource>,
     azure_file: Option<RawVolumeSource>,
     cinder: Option<RawVolumeSource>,
     csi: Option<RawVolumeSource>,
+    empty_dir: Option<RawEmptyDir>,
     ephemeral: Option<RawVolumeSource>,
     gce_persistent_disk: Option<RawVolumeSource>,
+    host_path: Option<RawVolumeSource>,
     pub(super) image: Option<RawImageVolume>,
     iscsi: Option<RawVolumeSource>,
     persistent_volume_claim: Option<RawVolumeSource>,
@@ -48,6 +50,12 @@ struct RawVolumeSource {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
+struct RawEmptyDir {
+    medium: Str,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct RawImageVolume {
     pub(super) reference: Str,
 }
@@ -63,6 +71,12 @@ impl RawVolume {
             return Some(Volume::Ephemeral { claim: format!("{pod}-{volume}").into() });
         }
         self.disk().map(Volume::Inline)
+    }
+
+    /// Returns `true` if the data of the volume is on the node's disk.
+    pub(super) fn is_local(&self) -> bool {
+        let on_disk = |directory: &RawEmptyDir| &**directory.medium != "Memory";
+        self.host_path.is_some() || self.empty_dir.as_ref().is_some_and(on_disk)
     }
 
     fn disk(&self) -> Option<InlineDisk> {

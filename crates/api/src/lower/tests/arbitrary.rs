@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::kinds::KINDS;
 
 /// A valid pod with most fields that are read.
 fn valid_pod() -> Value {
@@ -76,29 +77,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-type AnyKind = fn(&Value) -> bool;
-
-/// Lowers a value as each kind; each returns `true` if a missing object is explained by a problem.
-const ALL_KINDS: &[AnyKind] = &[
-    |v| explained(&pod(v)),
-    |v| explained(&node(v)),
-    |v| explained(&namespace(v)),
-    |v| explained(&service(v)),
-    |v| explained(&replication_controller(v)),
-    |v| explained(&replica_set(v)),
-    |v| explained(&stateful_set(v)),
-    |v| explained(&disruption_budget(v)),
-    |v| explained(&persistent_volume(v)),
-    |v| explained(&persistent_volume_claim(v)),
-    |v| explained(&storage_class(v)),
-    |v| explained(&csi_node(v)),
-    |v| explained(&csi_driver(v)),
-    |v| explained(&csi_storage_capacity(v)),
-    |v| explained(&volume_attachment(v)),
-    |v| explained(&device_class(v)),
-    |v| explained(&resource_claim(v)),
-];
-
+/// Returns `true` if a missing object is explained by a problem.
 fn explained<T>((object, problems): &Lowered<T>) -> bool {
     object.is_some() || problems.iter().any(|problem| problem.severity == Severity::Error)
 }
@@ -117,9 +96,11 @@ proptest! {
     #[test]
     fn arbitrary_values_never_panic(value in any_value(), spec in any_value(), status in any_value()) {
         let object = json!({"metadata": {"name": "a"}, "spec": spec, "status": status});
-        for lower in ALL_KINDS {
-            prop_assert!(lower(&value));
-            prop_assert!(lower(&object));
+        for kind in KINDS {
+            for value in [&value, &object] {
+                let lowered = (kind.lower)(Source::Json(value), &mut LoweringCache::default());
+                prop_assert!(explained(&lowered), "{}", kind.name);
+            }
         }
     }
 }

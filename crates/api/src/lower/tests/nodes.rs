@@ -49,7 +49,7 @@ fn changes_of_node_conditions_and_annotations_change_the_lowered_node() {
             "status": {"conditions": conditions, "allocatable": {"cpu": 1}},
         });
         let node = node(&value).0.unwrap();
-        (node.conditions, node.annotations)
+        (node.conditions, node.annotations_digest)
     };
     let (ready, full) = (json!({"type": "Ready", "status": "True"}), json!({"type": "Full"}));
     let base = digests(json!([ready, full]), json!({"a": "1", "b": null}));

@@ -1,6 +1,8 @@
 //! Tests of lowering pods.
 
-use engine::object::{HostPort, InlineDisk, Protocol, TaintEffect, TolerationOperator, Volume};
+use engine::object::{
+    HostPort, InlineDisk, Protocol, QosClass, TaintEffect, TolerationOperator, Volume,
+};
 use serde_json::json;
 
 use super::*;
@@ -185,4 +187,66 @@ fn tolerations_are_lowered() {
         operators,
         [TolerationOperator::Other, TolerationOperator::Other, TolerationOperator::Equal]
     );
+}
+
+#[test]
+fn local_volumes_are_host_paths_and_directories_on_disk() {
+    let pod = lowered(&a_pod(&json!({"containers": [{}], "volumes": [
+        {"name": "host", "hostPath": {"path": "/var/log"}},
+        {"name": "scratch", "emptyDir": {}},
+        {"name": "memory", "emptyDir": {"medium": "Memory"}},
+        {"name": "claim", "persistentVolumeClaim": {"claimName": "c"}},
+        {"name": "config", "configMap": {"name": "c"}},
+    ]})));
+    assert_eq!(*pod.spec.local_volumes, ["host", "scratch"]);
+    assert_eq!(pod.spec.volumes.len(), 1);
+}
+
+#[test]
+fn the_qos_class_is_that_of_upstream() {
+    let both = |cpu: &str, memory: &str| json!({"cpu": cpu, "memory": memory});
+    let of = |requests: Value, limits: Value| json!({"resources": {"requests": requests, "limits": limits}});
+    let full = of(both("1", "1Gi"), both("1000m", "1024Mi"));
+    let (best, burst, guaranteed) =
+        (QosClass::BestEffort, QosClass::Burstable, QosClass::Guaranteed);
+    let table = [
+        (json!({"containers": [{}]}), best),
+        (json!({"containers": [of(both("0", "0"), json!({}))]}), best),
+        (json!({"containers": [of(json!({"example.com/gpu": 1}), json!({}))]}), best),
+        (json!({"containers": [full]}), guaranteed),
+        (json!({"containers": [full, full], "initContainers": [full]}), guaranteed),
+        (json!({"containers": [full], "initContainers": [{}]}), burst),
+        (json!({"containers": [of(both("1", "1Gi"), both("2", "1Gi"))]}), burst),
+        (json!({"containers": [of(json!({}), both("1", "1Gi"))]}), burst),
+        (json!({"containers": [of(json!({"cpu": "1"}), json!({"cpu": "1"}))]}), burst),
+        (json!({"containers": [{}], "resources": full["resources"]}), guaranteed),
+        (json!({"containers": [full], "resources": {"requests": {"cpu": "1"}}}), burst),
+        (json!({"containers": [full], "resources": {}}), best),
+    ];
+    for (spec, want) in table {
+        assert_eq!(lowered(&a_pod(&spec)).spec.qos, want, "{spec}");
+    }
+}
+
+#[test]
+fn facts_about_eviction_are_lowered() {
+    let facts = |annotations: Value, status: Value| {
+        let mut pod = a_pod(&json!({"containers": [{}]}));
+        pod["metadata"]["annotations"] = annotations;
+        pod["status"] = status;
+        let pod = lowered(&pod);
+        (pod.ready, pod.restarts, pod.mirror, pod.safe_to_evict)
+    };
+    let safe = "cluster-autoscaler.kubernetes.io/safe-to-evict";
+    assert_eq!(facts(json!({}), json!({})), (false, 0, false, None));
+    assert_eq!(facts(json!({safe: "maybe"}), json!({})), (false, 0, false, None));
+    let status = json!({
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "containerStatuses": [{"name": "a", "restartCount": 2}, {"name": "b", "restartCount": -1}],
+        "initContainerStatuses": [{"name": "c", "restartCount": 5}],
+    });
+    let annotations = json!({"kubernetes.io/config.mirror": "hash", safe: "true"});
+    assert_eq!(facts(annotations, status), (true, 7, true, Some(true)));
+    let status = json!({"conditions": [{"type": "Ready", "status": "False"}]});
+    assert_eq!(facts(json!({safe: "false"}), status), (false, 0, false, Some(false)));
 }

@@ -1,5 +1,6 @@
 //! Tests of lowering workloads, disruption budgets and namespaces.
 
+use engine::object::Rollout;
 use serde_json::json;
 
 use super::*;
@@ -43,4 +44,40 @@ fn workloads_and_budgets_are_lowered() {
     }
     let namespace = namespace(&json!({"metadata": {"name": "n", "labels": {"a": "b"}}})).0.unwrap();
     assert_eq!(namespace.labels.get("a"), Some("b"));
+}
+
+#[test]
+fn the_progress_of_rollouts_is_lowered() {
+    let metadata = json!({
+        "name": "w", "generation": 2,
+        "ownerReferences": [{"kind": "Deployment", "name": "d", "uid": "u", "controller": true}],
+    });
+    let of =
+        |spec: Value, status: Value| json!({"metadata": metadata, "spec": spec, "status": status});
+    let status = json!({
+        "observedGeneration": 2, "replicas": 3, "updatedReplicas": 2, "readyReplicas": 3,
+        "availableReplicas": 3,
+    });
+    let object = of(json!({"replicas": 3}), status);
+    let half =
+        Rollout { desired: 3, existing: 3, updated: 2, ready: 3, available: 3, is_observed: true };
+    let deployment = deployment(&object).0.unwrap();
+    assert_eq!((deployment.rollout, deployment.paused), (half, false));
+    let stateful = stateful_set(&object).0.unwrap();
+    assert_eq!((stateful.rollout, half.is_complete()), (half, false));
+    let whole = Rollout { updated: 3, ..half };
+    let set = replica_set(&object).0.unwrap();
+    assert_eq!((set.rollout, whole.is_complete()), (whole, true));
+    assert_eq!(set.owner.unwrap().name, "d");
+    assert_eq!(service(&object).0.unwrap().rollout, Rollout::default());
+
+    let none = super::deployment(&of(json!({}), json!({"observedGeneration": 1}))).0.unwrap();
+    assert_eq!(none.rollout, Rollout { desired: 1, ..Rollout::default() });
+
+    let status = json!({
+        "observedGeneration": 2, "currentNumberScheduled": 4, "desiredNumberScheduled": 4,
+        "updatedNumberScheduled": 4, "numberReady": 4, "numberAvailable": 3,
+    });
+    let set = daemon_set(&of(json!({}), status)).0.unwrap();
+    assert_eq!((set.rollout.desired, set.rollout.is_complete()), (4, false));
 }

@@ -1,13 +1,14 @@
 //! Reads the cluster and the pod from an API server.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use api::kinds;
 use api::snapshot::{self, Snapshot};
-use engine::object::Pod;
+use engine::object::{AnnotationKeys, Pod};
 use http::StatusCode;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use runtime::kinds::KINDS;
 use runtime::scheduler::{check_connection, check_rights};
 use serde_json::Value;
 
@@ -18,6 +19,8 @@ use crate::output::complain;
 pub(super) struct PodQuery<'a> {
     /// `pod/NAME`.
     pub(super) pod: &'a str,
+    /// Keys of the annotations that plugins read.
+    pub(super) keys: &'a Arc<AnnotationKeys>,
     /// Its namespace; `None` for that of the context.
     pub(super) namespace: Option<&'a str>,
     /// Kubeconfig file; `None` for the one that kubectl uses.
@@ -38,9 +41,9 @@ pub(super) fn read(query: &PodQuery<'_>) -> Result<(Snapshot, Pod)> {
             .await
             .with_context(|| format!("cannot reach the cluster at {}", config.cluster_url))?;
         // Read first, so that a wrong name is reported before thousands of objects are listed.
-        let pod = pod(&client, namespace, name).await?;
+        let pod = pod(&client, namespace, name, query.keys).await?;
         check_rights(client.client()).await?;
-        Ok((cluster(&client).await?, pod))
+        Ok((cluster(&client, query.keys).await?, pod))
     })
 }
 
@@ -77,7 +80,12 @@ async fn configuration(query: &PodQuery<'_>) -> Result<kube::Config> {
     config.map_err(root).context("the kubeconfig cannot be used")
 }
 
-async fn pod(client: &ApiClient, namespace: &str, name: &str) -> Result<Pod> {
+async fn pod(
+    client: &ApiClient,
+    namespace: &str,
+    name: &str,
+    keys: &Arc<AnnotationKeys>,
+) -> Result<Pod> {
     let path = format!("{}/{name}", pods_path(namespace));
     let mut object = client.get(&path).await.map_err(|error| {
         let status = error.downcast_ref::<UnexpectedStatus>().map(|error| error.status);
@@ -97,7 +105,7 @@ async fn pod(client: &ApiClient, namespace: &str, name: &str) -> Result<Pod> {
         ));
     }
     unbind(&mut object);
-    let mut read = snapshot::from_values([object]);
+    let mut read = snapshot::from_values_with([object], Arc::clone(keys));
     super::report_problems(&format!("pod {namespace}/{name}"), &read)?;
     read.objects.pods.pop().with_context(|| format!("{namespace}/{name} is not a valid pod"))
 }
@@ -111,9 +119,9 @@ fn unbind(pod: &mut Value) {
     }
 }
 
-async fn cluster(client: &ApiClient) -> Result<Snapshot> {
+async fn cluster(client: &ApiClient, keys: &Arc<AnnotationKeys>) -> Result<Snapshot> {
     let mut lists = Vec::new();
-    for kind in KINDS {
+    for kind in kinds::watched() {
         let query = match kind.field_selector {
             "" => String::new(),
             // No other character of these selectors needs escaping.
@@ -129,7 +137,7 @@ async fn cluster(client: &ApiClient) -> Result<Snapshot> {
             }
         }
     }
-    let snapshot = snapshot::from_values(lists);
+    let snapshot = snapshot::from_values_with(lists, Arc::clone(keys));
     super::report_problems("the cluster", &snapshot)?;
     Ok(snapshot)
 }

@@ -59,8 +59,8 @@ fn missing_object(question: &Question, volume: &Volume) -> Option<String> {
         if matches!(volume, Volume::Ephemeral { .. }) {
             return Some(format!("wait until {shown} is created for the ephemeral volume"));
         }
-        let claims = state.volumes.claims.keys().filter(|(other, _)| other == namespace);
-        let known: BTreeMap<&str, usize> = claims.map(|(_, name)| (&**name, 1)).collect();
+        let claims = state.volumes.claims.in_namespace(namespace);
+        let known: BTreeMap<&str, usize> = claims.map(|claim| (&*claim.name, 1)).collect();
         let near = nearest(name, &known);
         let near =
             near.map_or(String::new(), |(_, near)| format!(" (did you mean {}?)", clipped(near)));
@@ -76,7 +76,7 @@ fn missing_object(question: &Question, volume: &Volume) -> Option<String> {
         ));
     }
     let volume = &claim.volume_name;
-    if !volume.is_empty() && !state.volumes.volumes.contains_key(volume) {
+    if !volume.is_empty() && state.volumes.volumes.get(volume).is_none() {
         return Some(format!(
             "restore PersistentVolume {}, which {shown} names and which does not exist",
             clipped(volume)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::cycle::testing::{Judge, Stub, class, nodes, number, pods_on, profile, web};
 use crate::limits::NODE_CHANGES_MAX;
-use crate::object::Namespace;
+use crate::object::{ClusterObject, Namespace};
 use crate::state::Areas;
 use crate::testing;
 
@@ -160,10 +160,13 @@ fn filters_are_prepared_anew_when_an_area_they_depend_on_changes() {
     let cases: [Case; 6] = [
         ("nothing", |_| {}, false),
         ("a pod", |state| _ = state.add_pod(web("a", "n1")), false),
-        ("volumes", |state| state.change_volumes(|_| ()), false),
+        ("volumes", |state| state.invalidate(Areas::VOLUMES), false),
         (
             "a namespace",
-            |state| state.set_namespace(Namespace { name: "a".into(), ..Namespace::default() }),
+            |state| {
+                let namespace = Namespace { name: "a".into(), ..Namespace::default() };
+                state.set_object(ClusterObject::Namespace(namespace.into()));
+            },
             true,
         ),
         ("a node", |state| drop(state.remove_node("n2")), true),
@@ -188,7 +191,7 @@ fn filters_are_prepared_anew_when_an_area_they_depend_on_changes() {
     let mut preparation = Preparation::new(&mut state);
     preparation.depends_on(Areas::VOLUMES);
     evaluation.depend_on(preparation.into_dependencies(), &state);
-    state.change_volumes(|_| ());
+    state.invalidate(Areas::VOLUMES);
     evaluation.refresh(&profile, &mut state);
     assert_eq!(evaluation.rebuilds(), before + 1, "the ranking depends on it now");
 }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::change::{Change, Storage, StorageName};
+use crate::change::Change;
 use crate::engine::testing::*;
 use crate::framework::{Extender, Point};
-use crate::object::volume::{
-    CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass,
+use crate::object::{
+    ClusterObject, CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, Digest, Namespace, Node,
+    ObjectKind, PersistentVolume, PersistentVolumeClaim, StorageClass, Taint, TaintEffect,
     VolumeAttachment,
 };
-use crate::object::{Digest, Namespace, Node, Taint, TaintEffect};
 use crate::testing::labels;
 
 /// A harness whose plugins subscribe to every event: extenders do.
@@ -47,7 +47,7 @@ fn each_changed_aspect_of_a_node_is_an_event_of_its_own() {
         (node_with("n1", 2000), &["NodeUpdateNodeAllocatable"]),
         (Node { allowed_pods: 7, ..base() }, &["NodeUpdateNodeAllocatable"]),
         (Node { conditions: digest("x"), ..base() }, &["NodeUpdateNodeCondition"]),
-        (Node { annotations: digest("x"), ..base() }, &["NodeUpdateNodeAnnotation"]),
+        (Node { annotations_digest: digest("x"), ..base() }, &["NodeUpdateNodeAnnotation"]),
         (
             Node { declared_features: ["f".into()].into(), ..base() },
             &["NodeUpdateNodeDeclaredFeature"],
@@ -80,97 +80,96 @@ fn adding_uncordoning_and_removing_a_node_are_events() {
     assert_eq!(events(&mut harness, Change::NodeGone("n2".into())), [""; 0], "it is gone already");
 }
 
-#[test]
-fn storage_objects_that_are_added_or_updated_are_events() {
+/// An object of each kind that has events.
+fn objects() -> [ClusterObject; 8] {
     let name = || "x".into();
-    let objects = [
-        ("PersistentVolume", {
-            Storage::Volume(PersistentVolume { name: name(), ..Default::default() })
-        }),
-        ("PersistentVolumeClaim", {
-            Storage::Claim(PersistentVolumeClaim { name: name(), ..Default::default() })
-        }),
-        ("storage.k8s.io/StorageClass", {
-            Storage::Class(StorageClass { name: name(), ..Default::default() })
-        }),
-        (
-            "storage.k8s.io/CSINode",
-            Storage::CsiNode(CsiNode { name: name(), ..Default::default() }),
+    [
+        ClusterObject::PersistentVolume(
+            PersistentVolume { name: name(), ..Default::default() }.into(),
         ),
-        ("storage.k8s.io/CSIDriver", {
-            Storage::CsiDriver(CsiDriver { name: name(), ..Default::default() })
-        }),
-        ("storage.k8s.io/CSIStorageCapacity", {
-            Storage::Capacity(CsiStorageCapacity { name: name(), ..Default::default() })
-        }),
-        ("storage.k8s.io/VolumeAttachment", {
-            Storage::Attachment(VolumeAttachment { name: name(), ..Default::default() })
-        }),
+        ClusterObject::PersistentVolumeClaim(
+            PersistentVolumeClaim { name: name(), ..Default::default() }.into(),
+        ),
+        ClusterObject::StorageClass(StorageClass { name: name(), ..Default::default() }.into()),
+        ClusterObject::CsiNode(CsiNode { name: name(), ..Default::default() }.into()),
+        ClusterObject::CsiDriver(CsiDriver { name: name(), ..Default::default() }.into()),
+        ClusterObject::CsiStorageCapacity(
+            CsiStorageCapacity { name: name(), ..Default::default() }.into(),
+        ),
+        ClusterObject::VolumeAttachment(
+            VolumeAttachment { name: name(), ..Default::default() }.into(),
+        ),
+        ClusterObject::DeviceClass(DeviceClass { name: name(), ..Default::default() }.into()),
+    ]
+}
+
+#[test]
+fn objects_that_are_added_or_updated_are_events() {
+    let names = [
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "storage.k8s.io/StorageClass",
+        "storage.k8s.io/CSINode",
+        "storage.k8s.io/CSIDriver",
+        "storage.k8s.io/CSIStorageCapacity",
+        "storage.k8s.io/VolumeAttachment",
+        "resource.k8s.io/DeviceClass",
     ];
     let mut harness = harness();
-    for (kind, object) in objects {
+    for (kind, object) in names.into_iter().zip(objects()) {
         for action in ["Add", "Update", "Update"] {
-            let change = Change::Storage(Box::new(object.clone()));
+            let change = Change::Object(object.clone());
             assert_eq!(events(&mut harness, change), [format!("{kind}{action}")]);
         }
     }
 }
 
 #[test]
-fn of_storage_objects_only_a_deleted_attachment_is_an_event() {
-    let (namespace, name) = (|| "ns".into(), || "x".into());
-    let names = [
-        (StorageName::Volume(name()), false),
-        (StorageName::Claim { namespace: namespace(), name: name() }, false),
-        (StorageName::Class(name()), false),
-        (StorageName::CsiNode(name()), false),
-        (StorageName::CsiDriver(name()), false),
-        (StorageName::Capacity { namespace: namespace(), name: name() }, false),
-        (StorageName::Attachment(name()), true),
-    ];
+fn of_deleted_objects_only_an_attachment_is_an_event() {
     let mut harness = harness();
-    for (name, is_event) in names {
-        let raised = events(&mut harness, Change::StorageGone(name.clone()));
+    for object in objects() {
+        let name = object.name();
+        let is_event = name.kind == ObjectKind::VolumeAttachment;
+        let raised = events(&mut harness, Change::ObjectGone(name.clone()));
         let want = ["storage.k8s.io/VolumeAttachmentDelete"];
         assert_eq!(raised, want[..usize::from(is_event)], "{name:?}");
     }
 }
 
 #[test]
-fn a_storage_object_is_stored_replaced_and_removed() {
+fn an_object_is_stored_replaced_and_removed() {
     let mut harness = harness();
     let class = |provisioner: &str| {
         let (name, provisioner) = ("fast".into(), provisioner.into());
-        Change::Storage(Box::new(Storage::Class(StorageClass {
-            name,
-            provisioner,
-            ..StorageClass::default()
-        })))
+        let class = StorageClass { name, provisioner, ..StorageClass::default() };
+        ClusterObject::StorageClass(class.into())
     };
     let stored = |harness: &Harness| {
         let class = harness.engine.core.state.volumes.classes.get("fast");
         class.map(|class| class.provisioner.to_string())
     };
     for provisioner in ["one", "two"] {
-        harness.tell(class(provisioner));
+        harness.tell(Change::Object(class(provisioner)));
         assert_eq!(stored(&harness).as_deref(), Some(provisioner));
     }
-    harness.tell(Change::StorageGone(StorageName::Class("fast".into())));
+    harness.tell(Change::ObjectGone(class("").name()));
     assert_eq!(stored(&harness), None);
 }
 
 #[test]
 fn device_classes_are_events_and_namespaces_are_not() {
     let mut harness = harness();
-    let class = Change::DeviceClass { name: "d".into(), extended_resource: "e/d".into() };
-    assert_eq!(events(&mut harness, class).len(), 1);
+    let class = DeviceClass { name: "d".into(), extended_resource: Some("e/d".into()) };
+    let class = ClusterObject::DeviceClass(class.into());
+    assert_eq!(events(&mut harness, Change::Object(class.clone())).len(), 1);
     assert!(harness.engine.core.state.device_class_offers("e/d"));
-    assert_eq!(events(&mut harness, Change::DeviceClassGone("d".into())), [""; 0]);
+    assert_eq!(events(&mut harness, Change::ObjectGone(class.name())), [""; 0]);
     assert!(!harness.engine.core.state.device_class_offers("e/d"));
     let namespace = Namespace { name: "ns".into(), labels: labels(&[("a", "b")]) };
-    assert_eq!(events(&mut harness, Change::Namespace(namespace)), [""; 0]);
+    let namespace = ClusterObject::Namespace(namespace.into());
+    assert_eq!(events(&mut harness, Change::Object(namespace.clone())), [""; 0]);
     assert_eq!(harness.engine.core.state.namespace_labels("ns").get("a"), Some("b"));
-    harness.tell(Change::NamespaceGone("ns".into()));
+    harness.tell(Change::ObjectGone(namespace.name()));
     assert_eq!(harness.engine.core.state.namespace_labels("ns").get("a"), None);
 }
 

@@ -1,10 +1,9 @@
 //! Attempts that wait for an extender's verdict about nodes or victims.
 
-use crate::change::{Change, ExtenderVerdict, Storage};
+use crate::change::{Change, ExtenderVerdict};
 use crate::engine::testing::*;
 use crate::framework::Extender;
-use crate::object::volume::CsiDriver;
-use crate::object::{Pod, Text};
+use crate::object::{ClusterObject, CsiDriver, Pod, Text};
 use crate::queue::QueueStage;
 
 const GPU: &str = "example.com/gpu";
@@ -80,7 +79,7 @@ fn a_pod_that_extenders_reject_everywhere_waits_for_any_event() {
     assert_eq!(harness.blockers("p"), (vec!["Extender"], vec![]));
     assert_eq!(harness.stage("p"), Some(QueueStage::Unschedulable));
     let driver = CsiDriver { name: "d".into(), ..CsiDriver::default() };
-    harness.tell(Change::Storage(Storage::CsiDriver(driver).into()));
+    harness.tell(Change::Object(ClusterObject::CsiDriver(driver.into())));
     assert_eq!(harness.schedule(), ["ask [0] about p: n1 n2"]);
 }
 

@@ -172,3 +172,23 @@ fn classes_of_earlier_versions_of_a_pod_are_released() {
         assert_eq!(harness.engine.core.classes.next_from(0), None);
     }
 }
+
+#[test]
+fn readiness_and_restarts_are_stored_and_are_no_event() {
+    // Extenders subscribe to every event.
+    let extender = Extender { filters: true, ..Extender::default() };
+    let mut harness = Harness::with_extenders(vec![extender], &[("n1", 1000)]);
+    harness.show(running("a", "n1", 100));
+    let record = |harness: &Harness| {
+        let state = &harness.engine.core.state;
+        state.pods.get(state.find_pod("default", "a").unwrap()).clone()
+    };
+    let (spec, moves) = (record(&harness).spec, harness.engine.queue.counters.moves.clone());
+    let ready = || Pod { ready: true, restarts: 3, ..running("a", "n1", 100) };
+    harness.show(ready());
+    harness.show(Pod { mirror: true, safe_to_evict: Some(false), ..ready() });
+    let after = record(&harness);
+    assert_eq!((after.ready, after.restarts, after.spec), (true, 3, spec));
+    assert_eq!((after.mirror, after.safe_to_evict), (true, Some(false)));
+    assert_eq!(harness.engine.queue.counters.moves, moves);
+}

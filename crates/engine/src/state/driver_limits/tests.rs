@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::object::{CsiNode, NodeDriver, PersistentVolume, VolumeAttachment};
+use crate::object::{ClusterObject, CsiNode, NodeDriver, PersistentVolume, VolumeAttachment};
 use crate::state::State;
 use crate::testing::{node, state, with_volumes};
 
@@ -44,7 +44,7 @@ fn cluster() -> State {
             csi_node("n2", &[("efs", None)]),
             csi_node("gone", &[("ebs", Some(1))]),
         ] {
-            volumes.csi_nodes.insert(csi_node.name.clone(), csi_node);
+            volumes.csi_nodes.insert(csi_node);
         }
         for volume in [
             volume("v1", csi("h1")),
@@ -52,7 +52,7 @@ fn cluster() -> State {
             volume("v3", csi("h3")),
             volume("nfs", VolumeSource::Other),
         ] {
-            volumes.volumes.insert(volume.name.clone(), volume);
+            volumes.volumes.insert(volume);
         }
         for attachment in [
             attachment("1", "ebs", "n1", Some("v1")),
@@ -64,7 +64,7 @@ fn cluster() -> State {
             attachment("7", "ebs", "n2", None),
             attachment("8", "ebs", "gone", Some("v1")),
         ] {
-            volumes.attachments.insert(attachment.name.clone(), attachment);
+            volumes.attachments.insert(attachment);
         }
     })
 }
@@ -106,7 +106,7 @@ fn limits_are_kept_until_nodes_or_volumes_change() {
     let gone = state.nodes.find("gone").unwrap();
     assert!(second.is_limited(gone) && second.attached(gone).len() == 1);
     let csi_node = csi_node("gone", &[("ebs", Some(9))]);
-    state.change_volumes(|volumes| drop(volumes.csi_nodes.insert("gone".into(), csi_node)));
+    state.set_object(ClusterObject::CsiNode(csi_node.into()));
     let third = state.driver_limits();
     assert_eq!(third.limit(third.driver("ebs").unwrap(), gone), Some(9));
 }

@@ -23,6 +23,10 @@ fn record(uid: &str) -> PodRecord {
         position_in_spec: 0,
         terminating: false,
         preempted: false,
+        ready: false,
+        mirror: false,
+        safe_to_evict: None,
+        restarts: 0,
         assumed: false,
         gates: Box::default(),
     }

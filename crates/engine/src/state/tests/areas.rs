@@ -1,7 +1,9 @@
 //! Which changes make which prepared filters and scorers invalid.
 
 use super::super::*;
-use crate::object::{Node, Pod};
+use crate::object::{
+    ClusterObject, Node, ObjectKind, ObjectName, PersistentVolume, Pod, Rollout, WorkloadKind,
+};
 use crate::testing::{self, labels, node, pod_term};
 
 const NAMES: [&str; 8] =
@@ -16,13 +18,40 @@ fn changed(state: &mut State, change: impl FnOnce(&mut State)) -> Vec<&'static s
     areas.filter(|(area, _)| !after.agree(&before, **area)).map(|(_, name)| name).collect()
 }
 
-fn workload(name: &str, app: &str) -> Workload {
-    Workload {
+fn set(state: &mut State, object: ClusterObject) {
+    state.set_object(object);
+}
+
+fn workload(name: &str, app: &str) -> ClusterObject {
+    let workload = Workload {
         kind: WorkloadKind::Service,
         namespace: "default".into(),
         name: name.into(),
         selector: Some(testing::selector(&[("app", app)])),
-    }
+        ..Workload::default()
+    };
+    workload.into()
+}
+
+fn rolled_out(name: &str, app: &str) -> ClusterObject {
+    let ClusterObject::Service(workload) = workload(name, app) else { unreachable!() };
+    let rollout = Rollout { ready: 1, ..Rollout::default() };
+    Workload { rollout, ..Workload::clone(&workload) }.into()
+}
+
+fn budget() -> ClusterObject {
+    let budget = DisruptionBudget { name: "b".into(), ..DisruptionBudget::default() };
+    ClusterObject::PodDisruptionBudget(budget.into())
+}
+
+fn device_class() -> ClusterObject {
+    let class = DeviceClass { name: "c".into(), extended_resource: Some("r".into()) };
+    ClusterObject::DeviceClass(class.into())
+}
+
+fn volume() -> ClusterObject {
+    let volume = PersistentVolume { name: "v".into(), ..PersistentVolume::default() };
+    ClusterObject::PersistentVolume(volume.into())
 }
 
 /// A pod with an affinity term or a claim.
@@ -46,7 +75,10 @@ type Step = (&'static str, fn(&mut State), &'static [&'static str]);
 
 #[test]
 fn each_change_affects_its_areas_only() {
-    let namespace = |team: &str| Namespace { name: "n".into(), labels: labels(&[("team", team)]) };
+    let namespace = |team: &str| {
+        let namespace = Namespace { name: "n".into(), labels: labels(&[("team", team)]) };
+        ClusterObject::Namespace(namespace.into())
+    };
     let mut state = State::default();
     let steps: Vec<Step> = vec![
         ("a node comes", |s| drop(s.set_node(&node("a").into())), &["nodes"]),
@@ -72,44 +104,43 @@ fn each_change_affects_its_areas_only() {
         ("the last pod with a term goes", |s| remove(s, "t"), &["terms", "pods"]),
         ("a node with a pod goes", |s| drop(s.remove_node("a")), &["nodes"]),
         ("a pod on a deleted node goes", |s| remove(s, "p"), &[]),
-        (
-            "a budget comes",
-            |s| s.set_budget(DisruptionBudget { name: "b".into(), ..DisruptionBudget::default() }),
-            &[],
-        ),
-        ("a budget goes", |s| s.remove_budget("", "b"), &[]),
-        ("a workload comes", |s| s.set_workload(workload("w", "web")), &["workloads"]),
-        ("the same workload comes again", |s| s.set_workload(workload("w", "web")), &[]),
-        ("a workload changes", |s| s.set_workload(workload("w", "db")), &["workloads"]),
+        ("a budget comes", |s| set(s, budget()), &[]),
+        ("a budget goes", |s| drop(s.remove_object(&budget().name())), &[]),
+        ("a workload comes", |s| set(s, workload("w", "web")), &["workloads"]),
+        ("the same workload comes again", |s| set(s, workload("w", "web")), &[]),
+        ("a workload changes", |s| set(s, workload("w", "db")), &["workloads"]),
+        ("the rollout of a workload goes on", |s| set(s, rolled_out("w", "db")), &[]),
         (
             "an unknown workload goes",
-            |s| s.remove_workload(WorkloadKind::ReplicaSet, "default", "w"),
+            |s| {
+                let name = workload("w", "db").name();
+                s.remove_object(&ObjectName { kind: ObjectKind::ReplicaSet, ..name });
+            },
             &[],
         ),
-        (
-            "a workload goes",
-            |s| s.remove_workload(WorkloadKind::Service, "default", "w"),
-            &["workloads"],
-        ),
-        ("a device class comes", |s| s.set_device_class("c".into(), "r".into()), &["devices"]),
-        ("a device class goes", |s| s.remove_device_class("c"), &["devices"]),
-        ("volumes change", |s| s.change_volumes(|_| ()), &["volumes"]),
+        ("a workload goes", |s| drop(s.remove_object(&workload("w", "db").name())), &["workloads"]),
+        ("a device class comes", |s| set(s, device_class()), &["devices"]),
+        ("a device class goes", |s| drop(s.remove_object(&device_class().name())), &["devices"]),
+        ("a volume comes", |s| set(s, volume()), &["volumes"]),
+        ("the same volume comes again", |s| set(s, volume()), &[]),
+        ("a volume goes", |s| drop(s.remove_object(&volume().name())), &["volumes"]),
     ];
     for (name, step, areas) in steps {
         assert_eq!(changed(&mut state, step), areas, "{name}");
     }
-    assert_eq!(changed(&mut state, |s| s.set_namespace(namespace("a"))), ["namespaces"]);
-    assert_eq!(changed(&mut state, |s| s.set_namespace(namespace("a"))), [""; 0]);
-    assert_eq!(changed(&mut state, |s| s.set_namespace(namespace("b"))), ["namespaces"]);
-    assert_eq!(changed(&mut state, |s| s.remove_namespace("n")), ["namespaces"]);
-    assert_eq!(changed(&mut state, |s| s.remove_namespace("n")), [""; 0]);
+    assert_eq!(changed(&mut state, |s| set(s, namespace("a"))), ["namespaces"]);
+    assert_eq!(changed(&mut state, |s| set(s, namespace("a"))), [""; 0]);
+    assert_eq!(changed(&mut state, |s| set(s, namespace("b"))), ["namespaces"]);
+    let name = namespace("b").name();
+    assert_eq!(changed(&mut state, |s| drop(s.remove_object(&name))), ["namespaces"]);
+    assert_eq!(changed(&mut state, |s| drop(s.remove_object(&name))), [""; 0]);
 }
 
 #[test]
 fn versions_agree_on_the_areas_asked_about() {
     let mut state = State::default();
     let before = state.versions();
-    state.set_device_class("c".into(), "r".into());
+    set(&mut state, device_class());
     let after = state.versions();
     let others = Areas::NODES.with(Areas::EVALUATION_KEY);
     assert!(after.agree(&before, others) && after.agree(&before, Areas::NONE));

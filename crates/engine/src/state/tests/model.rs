@@ -9,7 +9,9 @@ use super::super::tallies::{Matcher, NamespaceScope, TallySource};
 use super::super::terms::TermKind;
 use super::super::*;
 use crate::index::ResourceIdx;
-use crate::object::{Image, Labels, Node, Pod, PodSpec, Selector, Taint, TaintEffect, Volume};
+use crate::object::{
+    Image, Labels, Node, Pod, PodSpec, Selector, Taint, TaintEffect, Text, Volume,
+};
 use crate::testing::{self, labels, pod_term, selector};
 
 const NODES: usize = 5;

@@ -1,7 +1,18 @@
 //! Tests of objects that are kept by name.
 
 use super::super::*;
+use crate::object::{ClusterObject, ObjectKind, ObjectName, WorkloadKind};
 use crate::testing::labels;
+
+fn name_of(kind: ObjectKind, namespace: &str, name: &str) -> ObjectName {
+    ObjectName { kind, namespace: namespace.into(), name: name.into() }
+}
+
+fn set_device_class(state: &mut State, name: &str, resource: Option<&str>) {
+    let extended_resource = resource.map(Into::into);
+    let class = DeviceClass { name: name.into(), extended_resource };
+    state.set_object(ClusterObject::DeviceClass(class.into()));
+}
 
 #[test]
 fn workloads_of_a_namespace_come_by_kind_and_name() {
@@ -15,7 +26,8 @@ fn workloads_of_a_namespace_come_by_kind_and_name() {
         (WorkloadKind::StatefulSet, "a", "other"),
     ] {
         let (namespace, name) = (namespace.into(), name.into());
-        state.set_workload(Workload { kind, namespace, name, selector: None });
+        let workload = Workload { kind, namespace, name, ..Workload::default() };
+        state.set_object(workload.into());
     }
     let names = |namespace: &str| -> Vec<_> {
         state.workloads(namespace).map(|workload| (workload.kind, &*workload.name)).collect()
@@ -33,18 +45,19 @@ fn workloads_of_a_namespace_come_by_kind_and_name() {
 fn budgets_of_a_namespace_come_by_name_and_are_replaced() {
     let mut state = State::default();
     for (namespace, name, allowed) in [("b", "z", 1), ("b", "y", 2), ("a", "x", 3), ("b", "z", 4)] {
-        state.set_budget(DisruptionBudget {
+        let budget = DisruptionBudget {
             namespace: namespace.into(),
             name: name.into(),
             disruptions_allowed: allowed,
             ..DisruptionBudget::default()
-        });
+        };
+        state.set_object(ClusterObject::PodDisruptionBudget(budget.into()));
     }
     let allowed = |state: &State, namespace: &str| -> Vec<i32> {
         state.budgets(namespace).map(|budget| budget.disruptions_allowed).collect()
     };
     assert_eq!((allowed(&state, "b"), allowed(&state, "a")), (vec![2, 4], vec![3]));
-    state.remove_budget("b", "y");
+    state.remove_object(&name_of(ObjectKind::PodDisruptionBudget, "b", "y"));
     assert_eq!((allowed(&state, "b"), allowed(&state, "c")), (vec![4], vec![]));
 }
 
@@ -53,20 +66,21 @@ fn an_unknown_namespace_has_no_labels() {
     let mut state = State::default();
     for name in ["b", "a"] {
         let labels = labels(&[("name", name)]);
-        state.set_namespace(Namespace { name: name.into(), labels });
+        let namespace = Namespace { name: name.into(), labels };
+        state.set_object(ClusterObject::Namespace(namespace.into()));
     }
     assert_eq!(state.namespace_labels("b").get("name"), Some("b"));
     assert!(state.namespace_labels("c").is_empty());
     assert!(state.namespaces().map(|namespace| &*namespace.name).eq(["a", "b"]));
-    state.remove_namespace("b");
+    state.remove_object(&name_of(ObjectKind::Namespace, "", "b"));
     assert!(state.namespace_labels("b").is_empty());
 }
 
 #[test]
 fn device_classes_offer_the_resource_they_name_and_one_named_after_them() {
     let mut state = State::default();
-    state.set_device_class("gpu".into(), "a.com/gpu".into());
-    state.set_device_class("plain".into(), "".into());
+    set_device_class(&mut state, "gpu", Some("a.com/gpu"));
+    set_device_class(&mut state, "plain", None);
     for (resource, offered) in [
         ("a.com/gpu", true),
         ("deviceclass.resource.kubernetes.io/gpu", true),
@@ -77,8 +91,8 @@ fn device_classes_offer_the_resource_they_name_and_one_named_after_them() {
     ] {
         assert_eq!(state.device_class_offers(resource), offered, "{resource}");
     }
-    state.set_device_class("gpu".into(), "b.com/gpu".into());
+    set_device_class(&mut state, "gpu", Some("b.com/gpu"));
     assert!(state.device_class_offers("b.com/gpu") && !state.device_class_offers("a.com/gpu"));
-    state.remove_device_class("gpu");
+    state.remove_object(&name_of(ObjectKind::DeviceClass, "", "gpu"));
     assert!(!state.device_class_offers("deviceclass.resource.kubernetes.io/gpu"));
 }

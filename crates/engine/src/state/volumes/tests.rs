@@ -1,7 +1,7 @@
 //! Tests of storage objects and of the decisions about them.
 
 use super::*;
-use crate::object::{Pod, VolumeSource};
+use crate::object::{ClusterObject, Pod, VolumeSource};
 use crate::state::Areas;
 use crate::testing;
 
@@ -42,15 +42,15 @@ fn provision(claim: &str, version: &str, node: &str) -> ReservedVolumes {
 /// Volumes `v` and claims `c` and `d` of version 1.
 fn volumes() -> Volumes {
     let mut volumes = Volumes::default();
-    volumes.volumes.insert("v".into(), volume("v", "1"));
+    volumes.volumes.insert(volume("v", "1"));
     for name in ["c", "d"] {
-        volumes.claims.insert(("default".into(), name.into()), claim(name, "1"));
+        volumes.claims.insert(claim(name, "1"));
     }
     volumes
 }
 
 fn owner(volumes: &Volumes) -> Option<&str> {
-    volumes.claim_ref(&volumes.volumes["v"]).map(|claim| &*claim.name)
+    volumes.claim_ref(volumes.volumes.get("v").unwrap()).map(|claim| &*claim.name)
 }
 
 fn selected<'a>(volumes: &'a Volumes, name: &str) -> Option<&'a str> {
@@ -76,13 +76,14 @@ fn a_newer_object_overrides_the_reservation() {
     let mut volumes = volumes();
     volumes.reserve("a".into(), binding("v", "1", "c"));
     volumes.reserve("b".into(), provision("d", "1", "n1"));
-    volumes.volumes.get_mut("v").unwrap().claim_ref = Some(claim_ref("stored"));
+    let stored =
+        |version| PersistentVolume { claim_ref: Some(claim_ref("stored")), ..volume("v", version) };
+    volumes.volumes.insert(stored("1"));
     assert_eq!(owner(&volumes), Some("c"), "the version is the same");
-    volumes.volumes.get_mut("v").unwrap().resource_version = "2".into();
+    volumes.volumes.insert(stored("2"));
     assert_eq!(owner(&volumes), Some("stored"));
-    let key = ("default".into(), "d".into());
-    let claim = volumes.claims.get_mut(&key).unwrap();
-    (claim.resource_version, claim.selected_node) = ("2".into(), Some("n2".into()));
+    let selected_node = Some("n2".into());
+    volumes.claims.insert(PersistentVolumeClaim { selected_node, ..claim("d", "2") });
     assert_eq!(selected(&volumes, "d"), Some("n2"));
 }
 
@@ -99,8 +100,8 @@ fn an_old_reservation_does_not_take_a_newer_one_away() {
     let mut volumes = volumes();
     volumes.reserve("a".into(), binding("v", "1", "c"));
     volumes.reserve("b".into(), provision("c", "1", "n1"));
-    volumes.volumes.insert("v".into(), volume("v", "2"));
-    volumes.claims.insert(("default".into(), "c".into()), claim("c", "2"));
+    volumes.volumes.insert(volume("v", "2"));
+    volumes.claims.insert(claim("c", "2"));
     volumes.reserve("x".into(), binding("v", "2", "d"));
     volumes.reserve("y".into(), provision("c", "2", "n2"));
     volumes.forget(&"a".into());
@@ -118,17 +119,11 @@ fn outdated_and_finished_reservations_are_dropped() {
         bind_completed: true,
         ..claim(name, "2")
     };
-    let key = || ("default".into(), "c".into());
     let cases: [Case; 4] = [
         ("nothing happened", |_| {}, false, true),
-        ("newer volume", |all| drop(all.volumes.insert("v".into(), volume("v", "2"))), true, true),
-        ("volume gone", |all| drop(all.volumes.remove("v")), true, true),
-        (
-            "other claim gone",
-            |all| drop(all.claims.remove(&("default".into(), "d".into()))),
-            false,
-            true,
-        ),
+        ("newer volume", |all| drop(all.volumes.insert(volume("v", "2"))), true, true),
+        ("volume gone", |all| drop(all.volumes.remove("", "v")), true, true),
+        ("other claim gone", |all| drop(all.claims.remove("default", "d")), false, true),
     ];
     for (case, change, dropped, reserved) in cases {
         let mut volumes = volumes();
@@ -141,11 +136,11 @@ fn outdated_and_finished_reservations_are_dropped() {
     let mut volumes = volumes();
     volumes.reserve("a".into(), binding("v", "1", "c"));
     volumes.reserve("b".into(), provision("c", "1", "n1"));
-    volumes.claims.insert(key(), bound("c"));
+    volumes.claims.insert(bound("c"));
     assert!(volumes.drop_outdated());
     assert_eq!((volumes.reserved(&"a".into()), volumes.reserved(&"b".into())), (None, None));
     assert_eq!(selected(&volumes, "c"), None);
-    volumes.claims.remove(&key());
+    volumes.claims.remove("default", "c");
     volumes.reserve("a".into(), provision("c", "1", "n1"));
     assert!(volumes.drop_outdated(), "the claim is gone");
 }
@@ -188,8 +183,11 @@ fn reservations_of_a_state_change_the_version_of_claims_in_use() {
     assert!(!changes(&mut state, &|state| state.forget_volumes(pod)));
     assert!(changes(&mut state, &|state| state.reserve_volumes(pod, binding("v", "1", "c"))));
     assert_eq!(owner(&state.volumes), Some("c"));
-    assert!(!changes(&mut state, &|state| state.change_volumes(|_| ())));
-    let newer = |all: &mut Volumes| drop(all.volumes.insert("v".into(), volume("v", "2")));
-    assert!(changes(&mut state, &|state| state.change_volumes(newer)));
+    let set = |version| {
+        let object = ClusterObject::PersistentVolume(volume("v", version).into());
+        move |state: &mut crate::state::State| drop(state.set_object(object.clone()))
+    };
+    assert!(!changes(&mut state, &set("1")));
+    assert!(changes(&mut state, &set("2")));
     assert!(changes(&mut state, &|state| state.forget_volumes(pod)));
 }

@@ -165,6 +165,7 @@ proptest! {
             namespace: "default".into(),
             name: "s".into(),
             selector: Some(equals("app", "web")),
+            ..Workload::default()
         };
         let mut state = with_workload(cluster(nodes), service);
         let class = random_class(if system_default { Vec::new() } else { own }, zone);

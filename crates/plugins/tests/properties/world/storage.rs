@@ -1,13 +1,13 @@
 //! Claims, volumes and the other storage objects of the API server, and what controllers do with them.
 
-use engine::change::{Change, Storage, StorageName};
+use engine::change::Change;
 use engine::framework::VolumeRequest;
 use engine::object::{
-    ClaimPhase, ClaimRef, PersistentVolume, PersistentVolumeClaim, Pod, Text, Volume,
-    VolumeAttachment, VolumePhase,
+    ClaimPhase, ClaimRef, ClusterObject, ObjectKind, PersistentVolume, PersistentVolumeClaim, Pod,
+    Text, Volume, VolumeAttachment, VolumePhase,
 };
 
-use super::{World, nth};
+use super::{World, gone, nth};
 use crate::generators::node_name;
 use crate::generators::storage::{self, DRIVER, VOLUMES};
 use crate::steps::Step;
@@ -16,9 +16,11 @@ impl World {
     /// Carries out a step that concerns storage objects.
     pub(super) fn change_storage(&mut self, step: Step) -> Result<(), String> {
         match step {
-            Step::Class(class) => self.apply(Change::Storage(Storage::Class(class).into())),
+            Step::Class(class) => {
+                self.apply(Change::Object(ClusterObject::StorageClass(class.into())))
+            }
             Step::ClassGone(class) => {
-                self.apply_without_event(Change::StorageGone(StorageName::Class(class.name)))
+                self.apply_without_event(gone(ObjectKind::StorageClass, "", &class.name))
             }
             Step::Claim(claim) => {
                 let key = (claim.namespace.clone(), claim.name.clone());
@@ -38,10 +40,8 @@ impl World {
             Step::ClaimGone(which) => {
                 let Some((namespace, name)) = nth(&self.claims, which) else { return Ok(()) };
                 self.claims.remove(&(namespace.clone(), name.clone()));
-                self.apply_without_event(Change::StorageGone(StorageName::Claim {
-                    namespace,
-                    name,
-                }))
+                let kind = ObjectKind::PersistentVolumeClaim;
+                self.apply_without_event(gone(kind, &namespace, &name))
             }
             Step::Volume(volume) => match self.volumes.get(&volume.name) {
                 // Only the labels of a volume can be changed.
@@ -54,7 +54,7 @@ impl World {
             Step::VolumeGone(which) => {
                 let Some(name) = nth(&self.volumes, which) else { return Ok(()) };
                 self.volumes.remove(&name);
-                self.apply_without_event(Change::StorageGone(StorageName::Volume(name)))
+                self.apply_without_event(gone(ObjectKind::PersistentVolume, "", &name))
             }
             Step::Join(claim, volume) => {
                 let (Some(claim), Some(volume)) =
@@ -67,23 +67,20 @@ impl World {
                 }
                 self.bind_claim(&claim, &volume)
             }
-            Step::CsiNode(node) => self.apply(Change::Storage(Storage::CsiNode(node).into())),
-            Step::CsiNodeGone(which) => self
-                .apply_without_event(Change::StorageGone(StorageName::CsiNode(node_name(which)))),
-            Step::Driver(driver) => self.apply(Change::Storage(Storage::CsiDriver(driver).into())),
-            Step::DriverGone => {
-                let name = StorageName::CsiDriver(DRIVER.into());
-                self.apply_without_event(Change::StorageGone(name))
+            Step::CsiNode(node) => self.apply(Change::Object(ClusterObject::CsiNode(node.into()))),
+            Step::CsiNodeGone(which) => {
+                self.apply_without_event(gone(ObjectKind::CsiNode, "", &node_name(which)))
             }
+            Step::Driver(driver) => {
+                self.apply(Change::Object(ClusterObject::CsiDriver(driver.into())))
+            }
+            Step::DriverGone => self.apply_without_event(gone(ObjectKind::CsiDriver, "", DRIVER)),
             Step::Capacity(capacity) => {
-                self.apply(Change::Storage(Storage::Capacity(capacity).into()))
+                self.apply(Change::Object(ClusterObject::CsiStorageCapacity(capacity.into())))
             }
             Step::CapacityGone(capacity) => {
-                let (namespace, name) = (capacity.namespace, capacity.name);
-                self.apply_without_event(Change::StorageGone(StorageName::Capacity {
-                    namespace,
-                    name,
-                }))
+                let (namespace, name) = (&capacity.namespace, &capacity.name);
+                self.apply_without_event(gone(ObjectKind::CsiStorageCapacity, namespace, name))
             }
             Step::Attach(volume, node) => {
                 let volume_name = VOLUMES[volume % VOLUMES.len()];
@@ -93,11 +90,11 @@ impl World {
                     node: node_name(node),
                     volume_name: Some(volume_name.into()),
                 };
-                self.apply(Change::Storage(Storage::Attachment(attachment).into()))
+                self.apply(Change::Object(ClusterObject::VolumeAttachment(attachment.into())))
             }
             Step::Detach(volume, node) => {
                 let name = attachment_name(VOLUMES[volume % VOLUMES.len()], node);
-                self.apply(Change::StorageGone(StorageName::Attachment(name)))
+                self.apply(gone(ObjectKind::VolumeAttachment, "", &name))
             }
             _ => unreachable!("`apply_step` handles the other steps"),
         }
@@ -106,13 +103,13 @@ impl World {
     fn set_claim(&mut self, mut claim: PersistentVolumeClaim) -> Result<(), String> {
         claim.resource_version = self.next_version().to_string().into();
         self.claims.insert((claim.namespace.clone(), claim.name.clone()), claim.clone());
-        self.apply(Change::Storage(Storage::Claim(claim).into()))
+        self.apply(Change::Object(ClusterObject::PersistentVolumeClaim(claim.into())))
     }
 
     fn set_volume(&mut self, mut volume: PersistentVolume) -> Result<(), String> {
         volume.resource_version = self.next_version().to_string().into();
         self.volumes.insert(volume.name.clone(), volume.clone());
-        self.apply(Change::Storage(Storage::Volume(volume).into()))
+        self.apply(Change::Object(ClusterObject::PersistentVolume(volume.into())))
     }
 
     /// Binds a claim and a volume to each other, as the volume controller does.

@@ -1,6 +1,5 @@
 //! Pods and nodes that are deleted at each stage between a decision and its confirmation by the watch.
 
-use engine::change::Storage;
 use engine::framework::{BindContext, Permit, Plugin, Subscription};
 
 use super::*;
@@ -93,16 +92,16 @@ impl StageFixture {
         let (mut driver, commands) = driver_of(engine(&registry));
         (driver.leading, driver.kinds_synced) = (true, KINDS);
         let mut fixture = Self { driver, commands, ticket: 0 };
-        let class = json!({"metadata": {"name": "late"}, "provisioner": "example.com/disks", "volumeBindingMode": "WaitForFirstConsumer"});
+        let class = json!({"kind": "StorageClass", "metadata": {"name": "late"}, "provisioner": "example.com/disks", "volumeBindingMode": "WaitForFirstConsumer"});
         let claim = json!({
+            "kind": "PersistentVolumeClaim",
             "metadata": {"namespace": "ns", "name": "claim", "uid": "claim"},
             "spec": {"storageClassName": "late", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
             "status": {"phase": "Pending"},
         });
-        let class = api::lower::storage_class(&class).0.unwrap();
-        let claim = api::lower::persistent_volume_claim(&claim).0.unwrap();
-        fixture.apply(Change::Storage(Storage::Class(class).into())).await;
-        fixture.apply(Change::Storage(Storage::Claim(claim).into())).await;
+        for change in api::snapshot::from_values([class, claim]).objects.into_changes() {
+            fixture.apply(change).await;
+        }
         fixture.apply(node("n1")).await;
         assert_eq!(fixture.apply(slow()).await, ["Nominate slow"]);
         if stage == BindingStage::Permit {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 
+use engine::object::ObjectName;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
@@ -220,9 +221,8 @@ impl InputObserver {
                     self.synced = true;
                     self.synced_times += 1;
                 }
-                Input::Change(Change::Namespace(namespace)) => self.put(&namespace.name),
-                Input::Change(Change::DeviceClass { name, .. }) => self.put(&name),
-                Input::Change(Change::NamespaceGone(name) | Change::DeviceClassGone(name)) => {
+                Input::Change(Change::Object(object)) => self.put(&object.name().name),
+                Input::Change(Change::ObjectGone(ObjectName { name, .. })) => {
                     self.log.push(format!("-{name}"));
                     assert!(self.names.remove(&*name), "{name} was not known");
                 }
