@@ -173,6 +173,27 @@ impl Classes {
         taken
     }
 
+    /// Takes out the evaluation that a class uses, or makes it. Returns the class that holds it.
+    pub(crate) fn take_or_evaluate(
+        &mut self,
+        state: &mut State,
+        profile: &Profile,
+        class: ClassIdx,
+    ) -> (ClassIdx, Box<Evaluation>) {
+        let evaluator = self.representative(state, profile, class);
+        let evaluation = self.take_evaluation(evaluator).unwrap_or_else(|| {
+            Box::new(Evaluation::new(profile, self.class(evaluator).clone(), state))
+        });
+        (evaluator, evaluation)
+    }
+
+    /// Drops a class that has no pods, if it still exists.
+    pub(crate) fn drop_if_unused(&mut self, state: &mut State, class: ClassIdx) {
+        if self.records[class.at()].as_ref().is_some_and(|record| record.pods == 0) {
+            self.drop_evaluation(state, class);
+        }
+    }
+
     /// Drops the evaluation of a class; the next pod makes a new one.
     pub(crate) fn drop_evaluation(&mut self, state: &mut State, class: ClassIdx) {
         self.take_evaluation(class);

@@ -54,6 +54,19 @@ impl<T> Slab<T> {
         Some(entry)
     }
 
+    /// Drops vacant slots at the end, until this number is left.
+    pub fn truncate(&mut self, slots: usize) {
+        while self.slots() > slots {
+            let Some(last) = self.pages.last_mut() else { return };
+            debug_assert!(matches!(last.last(), Some(None)), "only vacant slots are dropped");
+            last.pop();
+            if last.is_empty() {
+                self.pages.pop();
+            }
+        }
+        self.free.retain(|slot| (*slot as usize) < slots);
+    }
+
     /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.slots() - self.free.len()

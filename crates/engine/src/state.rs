@@ -25,6 +25,7 @@ pub mod taints;
 pub mod tallies;
 pub mod terms;
 pub mod topology;
+mod undo;
 pub mod volumes;
 
 use std::collections::BTreeMap;
@@ -43,9 +44,11 @@ use specs::Specs;
 use tallies::Tallies;
 use terms::Terms;
 use topology::Topology;
+use undo::UndoStep;
 use volumes::Volumes;
 
 pub use areas::{Areas, Versions};
+pub(crate) use undo::UndoMark;
 
 /// All tables of the state.
 #[derive(Clone, Debug, Default)]
@@ -80,6 +83,8 @@ pub struct State {
     versions: Versions,
     /// Computed on first use; dropped when nodes or volumes change.
     driver_limits: Option<Arc<DriverLimits>>,
+    /// Inverse steps of the open trial; `None` without one.
+    undo: Option<Vec<UndoStep>>,
 }
 
 impl State {

@@ -9,6 +9,7 @@ use crate::framework::{
 use crate::index::NodeIdx;
 use crate::state::{Areas, State, Versions};
 
+use super::candidates::Exclusion;
 use super::diagnosis_cache::CachedDiagnosis;
 use super::nomination_filter::NominationFilter;
 use super::ranking::Ranking;
@@ -45,6 +46,8 @@ pub struct Evaluation {
     pub(crate) ranking: Option<Ranking>,
     /// The effect of other pods' nominations on the feasible nodes.
     pub(super) nomination_filter: NominationFilter,
+    /// The effect of the nodes that the last decision excluded, if it excluded any.
+    pub(super) exclusion: Exclusion,
     /// Diagnosis of the last attempt without feasible nodes.
     pub(super) failure: Option<CachedDiagnosis>,
     /// Set after the first decision.
@@ -73,6 +76,7 @@ impl Evaluation {
             filters: Vec::new(),
             ranking: None,
             nomination_filter: NominationFilter::default(),
+            exclusion: Exclusion::default(),
             failure: None,
             is_recurring: false,
             feasible: NodeSet::default(),

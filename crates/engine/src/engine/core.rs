@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::classes::Classes;
 use crate::framework::profile::PluginPosition;
-use crate::framework::{Event, Point, Profile, QueueKey};
-use crate::index::{ClassIdx, PodIdx};
+use crate::framework::{Event, Point, Profile, QueueKey, Reservation};
+use crate::index::{ClassIdx, NodeIdx, PodIdx};
 use crate::map::Map;
 use crate::queue::{Nominator, QueueContext};
 use crate::state::State;
@@ -36,6 +36,15 @@ impl Core {
             nominator: Nominator::default(),
             preemptions: Map::default(),
             now: 0,
+        }
+    }
+
+    /// Runs Unreserve in reverse order.
+    pub(super) fn unreserve(&mut self, profile: usize, pod: PodIdx, node: NodeIdx) {
+        let profile = &self.profiles[profile];
+        for plugin in profile.at(Point::Reserve).iter().rev() {
+            let mut reservation = Reservation { state: &mut self.state, pod, node };
+            profile.plugins[*plugin].unreserve(&mut reservation);
         }
     }
 }

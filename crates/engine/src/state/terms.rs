@@ -129,6 +129,18 @@ impl Terms {
         self.version += 1;
         record.tally
     }
+
+    /// Returns the number of slots, vacant ones included.
+    pub(super) fn slots(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Drops vacant slots at the end, until this number is left.
+    pub(super) fn truncate(&mut self, slots: usize) {
+        debug_assert!(self.records[slots..].iter().all(Option::is_none));
+        self.records.truncate(slots);
+        self.free.retain(|index| index.at() < slots);
+    }
 }
 
 #[cfg(test)]
