@@ -53,11 +53,8 @@ pub(crate) struct Classes {
 impl Classes {
     /// Returns the class of a pod, creating it if necessary, and counts the pod.
     pub(crate) fn acquire(&mut self, state: &mut State, pod: PodIdx, profile: u32) -> ClassIdx {
-        let record = state.pods.get(pod);
-        let (label_set, spec) = (record.label_set, record.spec);
-        let volumes = &state.spec(pod).volumes;
-        let alone = volumes.iter().any(|volume| matches!(volume, Volume::Ephemeral { .. }));
-        let key = (profile, label_set, spec, if alone { pod } else { PodIdx::NONE });
+        let key = key_of(state, pod, profile);
+        let (_, label_set, spec, _) = key;
         if let Some(found) = self.by_key.get(&key) {
             let found = *found;
             self.get_mut(found).pods += 1;
@@ -187,9 +184,11 @@ impl Classes {
         (evaluator, evaluation)
     }
 
-    /// Drops a class that has no pods, if it still exists.
-    pub(crate) fn drop_if_unused(&mut self, state: &mut State, class: ClassIdx) {
-        if self.records[class.at()].as_ref().is_some_and(|record| record.pods == 0) {
+    /// Drops the class of a pod that has been released and is about to go, if no other pod is of it.
+    /// The class would keep the pod's label set and spec.
+    pub(crate) fn drop_if_unused(&mut self, state: &mut State, pod: PodIdx, profile: u32) {
+        let found = self.by_key.get(&key_of(state, pod, profile)).copied();
+        if let Some(class) = found.filter(|class| self.get(*class).pods == 0) {
             self.drop_evaluation(state, class);
         }
     }
@@ -267,6 +266,12 @@ impl Classes {
         }
     }
 
+    /// Returns label set and spec of every class, each of which holds both.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn held(&self) -> Vec<(LabelSetIdx, SpecIdx)> {
+        self.records.iter().flatten().map(|record| (record.key.1, record.key.2)).collect()
+    }
+
     fn forget(&mut self, state: &mut State, class: ClassIdx) {
         let Some(record) = self.records[class.at()].take() else { return };
         self.by_key.remove(&record.key);
@@ -282,6 +287,13 @@ impl Classes {
     fn get_mut(&mut self, class: ClassIdx) -> &mut ClassRecord {
         self.records[class.at()].as_mut().expect("the index is held by a pod of the class")
     }
+}
+
+fn key_of(state: &State, pod: PodIdx, profile: u32) -> ClassKey {
+    let record = state.pods.get(pod);
+    let volumes = &state.spec(pod).volumes;
+    let alone = volumes.iter().any(|volume| matches!(volume, Volume::Ephemeral { .. }));
+    (profile, record.label_set, record.spec, if alone { pod } else { PodIdx::NONE })
 }
 
 #[cfg(test)]

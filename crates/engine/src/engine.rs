@@ -15,6 +15,8 @@ mod attempt;
 mod audit;
 mod binding;
 mod cluster;
+#[cfg(any(test, feature = "testing"))]
+mod content;
 mod core;
 mod decisions;
 mod explain;
@@ -40,7 +42,7 @@ use crate::cycle::ranking::ColumnPool;
 use crate::framework::Profile;
 use crate::index::PodIdx;
 use crate::map::Map;
-use crate::queue::{Queue, QueueConfig, Subscriptions};
+use crate::queue::{Nominator, Queue, QueueConfig, Subscriptions};
 use crate::state::State;
 use crate::stopwatch::{AttemptTimes, Clock, Stopwatch};
 
@@ -121,6 +123,11 @@ impl Engine {
     /// Returns the scheduling queue.
     pub fn queue(&self) -> &Queue {
         &self.queue
+    }
+
+    /// Returns the nominated pods.
+    pub fn nominator(&self) -> &Nominator {
+        &self.core.nominator
     }
 
     /// Returns the profiles.

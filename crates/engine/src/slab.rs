@@ -82,6 +82,12 @@ impl<T> Slab<T> {
         self.pages.last().map_or(0, |last| (self.pages.len() - 1) * PAGE + last.len())
     }
 
+    /// Returns the vacant slots; the last is reused first.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn free(&self) -> &[u32] {
+        &self.free
+    }
+
     /// Iterates over all entries and their slots in slot order.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
         self.iter_within(0..self.slots())

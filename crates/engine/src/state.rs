@@ -8,6 +8,8 @@
 
 mod areas;
 mod audit;
+#[cfg(any(test, feature = "testing"))]
+mod content;
 pub mod domains;
 pub mod driver_limits;
 pub mod images;

@@ -39,6 +39,27 @@ impl Core {
         }
     }
 
+    /// Copies what decisions depend on, without caches.
+    pub(super) fn copy(&self) -> Self {
+        Self {
+            state: self.state.clone(),
+            profiles: Arc::clone(&self.profiles),
+            classes: Classes::default(),
+            nominator: self.nominator.clone(),
+            preemptions: Map::default(),
+            now: self.now,
+        }
+    }
+
+    /// Runs Reserve again for a pod that had its reservations before; rejections have no effect.
+    pub(super) fn reserve(&mut self, profile: usize, pod: PodIdx, node: NodeIdx) {
+        let profile = &self.profiles[profile];
+        for plugin in profile.at(Point::Reserve) {
+            let mut reservation = Reservation { state: &mut self.state, pod, node };
+            let _ = profile.plugins[*plugin].reserve(&mut reservation);
+        }
+    }
+
     /// Runs Unreserve in reverse order.
     pub(super) fn unreserve(&mut self, profile: usize, pod: PodIdx, node: NodeIdx) {
         let profile = &self.profiles[profile];

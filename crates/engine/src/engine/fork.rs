@@ -1,11 +1,10 @@
 //! Forks: copies of the engine's state for planning on another thread while decisions go on.
 
+use std::fmt;
 use std::sync::Arc;
 
-use crate::classes::Classes;
 use crate::cycle::ranking::ColumnPool;
 use crate::framework::Profile;
-use crate::map::Map;
 use crate::state::State;
 
 use super::Engine;
@@ -15,7 +14,7 @@ use super::trial::{DecisionCursor, Trial};
 /// A copy of the state and the nominations of an engine, which offers the same trials with an
 /// evaluation cache of its own. It receives no changes.
 pub struct Fork {
-    core: Core,
+    pub(super) core: Core,
     column_pool: ColumnPool,
     cursor: DecisionCursor,
 }
@@ -47,18 +46,22 @@ impl Fork {
     }
 }
 
+impl fmt::Debug for Fork {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.debug_struct("Fork").field("now", &self.core.now).finish_non_exhaustive()
+    }
+}
+
+impl Clone for Fork {
+    fn clone(&self) -> Self {
+        Self { core: self.core.copy(), column_pool: ColumnPool::default(), cursor: self.cursor }
+    }
+}
+
 impl Engine {
     /// Copies the state for planning on another thread.
     pub fn fork(&self) -> Fork {
-        let core = Core {
-            state: self.core.state.clone(),
-            profiles: Arc::clone(&self.core.profiles),
-            classes: Classes::default(),
-            nominator: self.core.nominator.clone(),
-            preemptions: Map::default(),
-            now: self.core.now,
-        };
-        Fork { core, column_pool: ColumnPool::default(), cursor: self.cursor }
+        Fork { core: self.core.copy(), column_pool: ColumnPool::default(), cursor: self.cursor }
     }
 
     /// Begins a trial on the engine itself. Its evaluations are those of the engine.

@@ -18,4 +18,5 @@ mod requeued_victims;
 mod reserve;
 mod restart;
 mod ties;
+mod trials;
 mod volumes;

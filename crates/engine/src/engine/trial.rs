@@ -61,14 +61,34 @@ pub struct Trial<'a> {
 struct TrialLog {
     /// Nominations that ended because their pod was placed.
     nominations: Vec<NominationMark>,
-    /// Pods for which Reserve plugins ran, with profile and node.
-    reservations: Vec<(PodIdx, usize, NodeIdx)>,
+    /// Runs of the Reserve plugins.
+    reservations: Vec<ReserveRun>,
     /// Pods that were removed or placed, with the node before; `NONE` if it had none.
     moves: Vec<(PodIdx, NodeIdx)>,
     /// Classes acquired for decisions, as often as they were.
     classes: Vec<ClassIdx>,
-    /// Number of pods that were added.
-    added: usize,
+    /// Pods that were added.
+    added: Vec<PodIdx>,
+}
+
+/// A run of the Reserve plugins of a profile, by [`Trial::place`], or of their Unreserve, by
+/// [`Trial::remove`].
+///
+/// Rolling back runs the opposite on the state of that time. What plugins keep in the state needs
+/// no such inverse, but a plugin may count elsewhere what it reserved.
+struct ReserveRun {
+    pod: PodIdx,
+    node: NodeIdx,
+    profile: usize,
+    kind: ReserveKind,
+    /// The state after Reserve, or before Unreserve.
+    state: UndoMark,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ReserveKind {
+    Reserve,
+    Unreserve,
 }
 
 /// A point to which a trial rolls back.
@@ -108,8 +128,9 @@ impl<'a> Trial<'a> {
     /// Adds a pod that does not exist, without a node. It goes with the trial.
     pub fn add(&mut self, pod: Pod) -> PodIdx {
         debug_assert!(self.core.state.pods.find(&pod.uid).is_none(), "the pod exists");
-        self.log.added += 1;
-        self.core.state.add_pod(Pod { node: "".into(), ..pod })
+        let added = self.core.state.add_pod(Pod { node: "".into(), ..pod });
+        self.log.added.push(added);
+        added
     }
 
     /// Removes a pod from its node, if it has one.
@@ -121,6 +142,7 @@ impl<'a> Trial<'a> {
         }
         self.log.moves.push((pod, node));
         if assumed && let Some(profile) = self.profile_of(pod) {
+            self.note_run(pod, node, profile, ReserveKind::Unreserve);
             self.core.unreserve(profile, pod, node);
         }
         self.core.state.displace(pod);
@@ -153,17 +175,25 @@ impl<'a> Trial<'a> {
         let Some(position) = self.profile_of(pod) else { return Ok(()) };
         let profiles = Arc::clone(&self.core.profiles);
         let profile = &profiles[position];
-        self.log.reservations.push((pod, position, node));
+        let mut reserved = Ok(());
         for plugin in profile.at(Point::Reserve) {
             let mut reservation = Reservation { state: &mut self.core.state, pod, node };
-            let reserved = profile.plugins[*plugin].reserve(&mut reservation);
+            reserved = profile.plugins[*plugin].reserve(&mut reservation);
             note(*plugin, reserved.as_ref().err());
             if reserved.is_err() {
-                self.roll_back(&before);
-                return reserved;
+                break;
             }
         }
-        Ok(())
+        self.note_run(pod, node, position, ReserveKind::Reserve);
+        if reserved.is_err() {
+            self.roll_back(&before);
+        }
+        reserved
+    }
+
+    fn note_run(&mut self, pod: PodIdx, node: NodeIdx, profile: usize, kind: ReserveKind) {
+        let state = self.core.state.undo_mark();
+        self.log.reservations.push(ReserveRun { pod, node, profile, kind, state });
     }
 
     /// Decides where a pod without a node would go, with some nodes excluded.
@@ -261,26 +291,29 @@ impl<'a> Trial<'a> {
     }
 
     fn roll_back(&mut self, level: &Level) {
-        // Plugins keep what they reserve in the state, which is restored below; those that count
-        // elsewhere learn of the end of a reservation as after a failed attempt.
-        for (pod, profile, node) in self.log.reservations.drain(level.reservations..).rev() {
-            self.core.unreserve(profile, pod, node);
+        // Classes hold label sets and specs, which must not outlive the pods that were added.
+        let Core { state, classes, profiles, .. } = &mut *self.core;
+        for class in self.log.classes.drain(level.classes..) {
+            classes.release(state, class);
+        }
+        for pod in self.log.added.drain(level.added..) {
+            for profile in 0..profiles.len() {
+                classes.drop_if_unused(state, pod, profile as u32);
+            }
+        }
+        for run in self.log.reservations.drain(level.reservations..).rev() {
+            let ReserveRun { pod, node, profile, kind, state } = run;
+            self.core.state.undo_to(&state);
+            match kind {
+                ReserveKind::Reserve => self.core.unreserve(profile, pod, node),
+                ReserveKind::Unreserve => self.core.reserve(profile, pod, node),
+            }
         }
         for nomination in self.log.nominations.drain(level.nominations..).rev() {
             self.core.nominator.restore(nomination);
         }
         self.log.moves.truncate(level.moves);
-        let Core { state, classes, .. } = &mut *self.core;
-        // The classes of pods that were added would keep their label sets and specs.
-        let drops_unused = self.log.added > level.added;
-        for class in self.log.classes.drain(level.classes..) {
-            classes.release(state, class);
-            if drops_unused {
-                classes.drop_if_unused(state, class);
-            }
-        }
-        self.log.added = level.added;
-        state.undo_to(&level.state);
+        self.core.state.undo_to(&level.state);
         self.cursor = level.cursor;
     }
 }
@@ -310,7 +343,7 @@ impl Level {
             reservations: log.reservations.len(),
             moves: log.moves.len(),
             classes: log.classes.len(),
-            added: log.added,
+            added: log.added.len(),
         }
     }
 }

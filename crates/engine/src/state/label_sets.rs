@@ -17,16 +17,16 @@ pub struct LabelSetRecord {
     pub pods: Vec<PodIdx>,
     /// Tallies that count the pods.
     pub(crate) tallies: Vec<TallyIdx>,
-    users: u32,
+    pub(super) users: u32,
 }
 
 /// All label sets in use.
 #[derive(Clone, Debug, Default)]
 pub struct LabelSets {
-    records: Vec<Option<LabelSetRecord>>,
-    by_name: Map<Text, Map<Labels, LabelSetIdx>>,
-    by_pair: Map<(Text, Text), Vec<LabelSetIdx>>,
-    free: Vec<LabelSetIdx>,
+    pub(super) records: Vec<Option<LabelSetRecord>>,
+    pub(super) by_name: Map<Text, Map<Labels, LabelSetIdx>>,
+    pub(super) by_pair: Map<(Text, Text), Vec<LabelSetIdx>>,
+    pub(super) free: Vec<LabelSetIdx>,
 }
 
 impl LabelSets {

@@ -1,5 +1,7 @@
 //! The node table: one column per property that scheduling reads.
 
+#[cfg(any(test, feature = "testing"))]
+mod content;
 mod mark;
 mod recount;
 

@@ -57,7 +57,7 @@ pub struct PodRecord {
 /// All pods, by slot and by UID.
 #[derive(Clone, Debug, Default)]
 pub struct Pods {
-    records: Slab<PodRecord>,
+    pub(super) records: Slab<PodRecord>,
     by_uid: HashTable<PodIdx>,
 }
 

@@ -20,18 +20,18 @@ pub struct SpecRecord {
     pub terms: Box<[TermIdx]>,
     /// Pods that have a node.
     pub pods: Vec<PodIdx>,
-    users: u32,
+    pub(super) users: u32,
 }
 
 /// All specs in use.
 #[derive(Clone, Debug, Default)]
 pub struct Specs {
-    records: Vec<Option<SpecRecord>>,
-    by_spec: Map<Arc<PodSpec>, SpecIdx>,
+    pub(super) records: Vec<Option<SpecRecord>>,
+    pub(super) by_spec: Map<Arc<PodSpec>, SpecIdx>,
     /// Index by the address of the shared spec: the lowering cache usually passes the same
     /// allocation, which needs no comparison.
-    by_address: Map<usize, SpecIdx>,
-    free: Vec<SpecIdx>,
+    pub(super) by_address: Map<usize, SpecIdx>,
+    pub(super) free: Vec<SpecIdx>,
 }
 
 impl Specs {

@@ -46,10 +46,10 @@ impl TermRecord {
 /// All terms in use.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
-    records: Vec<Option<TermRecord>>,
-    by_term: Map<(TermKind, PodTerm), TermIdx>,
+    pub(super) records: Vec<Option<TermRecord>>,
+    pub(super) by_term: Map<(TermKind, PodTerm), TermIdx>,
     by_selector: SelectorIndex<TermIdx>,
-    free: Vec<TermIdx>,
+    pub(super) free: Vec<TermIdx>,
     /// Increases whenever a term is added or dropped.
     version: u64,
 }

@@ -82,13 +82,13 @@ pub struct Volumes {
     /// `VolumeAttachment` by name.
     pub attachments: BTreeMap<Text, VolumeAttachment>,
     /// Number of pods with a node that use each claim, by `namespace/name`.
-    users: Map<Text, u32>,
+    pub(super) users: Map<Text, u32>,
     /// Pending volume operations by pod UID.
-    reserved: BTreeMap<Uid, ReservedVolumes>,
+    pub(super) reserved: BTreeMap<Uid, ReservedVolumes>,
     /// Claims to which volumes will be bound, by volume.
-    assumed_claims: BTreeMap<Text, AssumedClaim>,
+    pub(super) assumed_claims: BTreeMap<Text, AssumedClaim>,
     /// Nodes that will be selected for claims, by claim.
-    assumed_nodes: BTreeMap<NamespacedName, AssumedNode>,
+    pub(super) assumed_nodes: BTreeMap<NamespacedName, AssumedNode>,
 }
 
 impl Volumes {

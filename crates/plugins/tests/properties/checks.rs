@@ -121,7 +121,7 @@ impl World {
     fn check_nominations(&self) -> Result<(), String> {
         let (state, queue) = (self.engine.state(), self.engine.queue());
         for uid in self.known.keys() {
-            let node = state.pods.find(uid).and_then(|pod| queue.nominator.node_of(pod));
+            let node = state.pods.find(uid).and_then(|pod| self.engine.nominator().node_of(pod));
             let node = node.map(|node| state.nodes.name(node));
             let wanted = self.nominations.nodes.get(uid).map(|node| &**node);
             if node != wanted {
