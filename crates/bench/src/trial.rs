@@ -268,7 +268,10 @@ impl Cluster {
         }
         self.commands.clear();
         if bound < DECISIONS {
-            bail!("{} of {DECISIONS} pods fit nowhere; give more --nodes or fewer --pods", DECISIONS - bound);
+            bail!(
+                "{} of {DECISIONS} pods fit nowhere; give more --nodes or fewer --pods",
+                DECISIONS - bound
+            );
         }
         Ok(seconds)
     }

@@ -163,7 +163,8 @@ fn objections(answer: &Answer) -> String {
             format!(": {}", printable(&reasons.join(", ")))
         };
         let plugin = painted(STRONG, &printable(plugin));
-        let _ = writeln!(text, "\n{plugin} would not let it be bound yet ({point}, {code}){reasons}.");
+        let _ =
+            writeln!(text, "\n{plugin} would not let it be bound yet ({point}, {code}){reasons}.");
     }
     text
 }

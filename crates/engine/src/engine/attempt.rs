@@ -155,7 +155,11 @@ impl Engine {
     }
 
     /// Assumes the pod on its node, then runs Reserve and Permit.
-    pub(super) fn assume_and_reserve(&mut self, queued: &QueuedPod, node: NodeIdx) -> Result<(), Failure> {
+    pub(super) fn assume_and_reserve(
+        &mut self,
+        queued: &QueuedPod,
+        node: NodeIdx,
+    ) -> Result<(), Failure> {
         let pod = queued.pod;
         self.core.state.assume(pod, node);
         let nominated = self.end_nomination(pod);

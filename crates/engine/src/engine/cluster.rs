@@ -24,7 +24,7 @@ impl Engine {
             }
             Change::Budget(budget) => self.core.state.set_budget(*budget),
             Change::BudgetGone { namespace, name } => {
-                self.core.state.remove_budget(&namespace, &name)
+                self.core.state.remove_budget(&namespace, &name);
             }
             Change::Storage(storage) => self.set_storage(*storage),
             Change::StorageGone(name) => self.remove_storage(&name),

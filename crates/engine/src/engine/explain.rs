@@ -36,8 +36,7 @@ impl Engine {
         let class = class_of(trial.state(), index, &node_name);
         let input = PostFilterInput::new(index, &nominator, now, random);
         let core = trial.core();
-        let mut explanation =
-            explain(&core.profiles[position], class, &mut core.state, &input);
+        let mut explanation = explain(&core.profiles[position], class, &mut core.state, &input);
         if let (Some(node), None) = (explanation.selected, &explanation.error) {
             let mut placing = trial.nest();
             let reserve = &mut explanation.reserve;

@@ -53,13 +53,16 @@ impl Plan {
         }
         let mut in_order: Vec<_> = changed.into_iter().collect();
         in_order.sort_unstable_by_key(|(_, (position, _))| *position);
-        let name = |node: NodeIdx| match node.is_some() {
-            true => Text::from(state.nodes.name(node)),
-            false => Text::default(),
+        let name = |node: NodeIdx| {
+            if node.is_some() { Text::from(state.nodes.name(node)) } else { Text::default() }
         };
         let moves = in_order.into_iter().filter_map(|(pod, (_, before))| {
             let to = state.pods.get(pod).node;
-            (to != before).then(|| Move { pod: state.pod_name(pod), from: name(before), to: name(to) })
+            (to != before).then(|| Move {
+                pod: state.pod_name(pod),
+                from: name(before),
+                to: name(to),
+            })
         });
         Self { moves: moves.collect() }
     }
@@ -96,7 +99,8 @@ impl Engine {
     fn is_on(&self, change: &Move) -> bool {
         let Some(pod) = self.core.state.pods.find(&change.pod.uid) else { return false };
         let record = self.core.state.pods.get(pod);
-        let is_there = record.node.is_some() && *self.core.state.nodes.name(record.node) == *change.from;
+        let is_there =
+            record.node.is_some() && *self.core.state.nodes.name(record.node) == *change.from;
         is_there && !record.terminating
     }
 

@@ -130,7 +130,12 @@ impl Volumes {
     /// Saves what a new reservation for a pod replaces; `None` stands for no reservation.
     fn mark(&self, uid: &Uid, new: Option<&ReservedVolumes>) -> ReservationMark {
         let old = self.reserved.get(uid);
-        let mut mark = ReservationMark { uid: uid.clone(), reserved: old.cloned(), claims: Vec::new(), nodes: Vec::new() };
+        let mut mark = ReservationMark {
+            uid: uid.clone(),
+            reserved: old.cloned(),
+            claims: Vec::new(),
+            nodes: Vec::new(),
+        };
         for reserved in old.into_iter().chain(new) {
             for ReservedBinding { volume, .. } in &reserved.bindings {
                 mark.claims.push((volume.clone(), self.assumed_claims.get(volume).cloned()));

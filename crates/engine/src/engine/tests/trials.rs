@@ -209,14 +209,9 @@ fn a_plan_made_on_a_fork_is_committed_by_the_engine() {
     let mut harness = Harness::new(&[("n1", 1000), ("n2", 1000)]);
     harness.show(pending("p", 600));
     let mut fork = harness.engine.fork();
-    let plan = std::thread::scope(|scope| {
-        let planner = scope.spawn(|| {
-            let mut trial = fork.trial();
-            place(&mut trial, "p", "n2");
-            trial.into_plan()
-        });
-        planner.join().unwrap()
-    });
+    let mut trial = fork.trial();
+    place(&mut trial, "p", "n2");
+    let plan = trial.into_plan();
     assert_eq!(harness.commit(&plan).1, ["bind p to n2"]);
     assert_eq!(fork.state().pods.iter().filter(|(_, pod)| pod.node.is_some()).count(), 0);
 }
