@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use engine::cycle::explain::Explanation;
 use engine::engine::Engine;
-use engine::framework::Profile;
+use engine::framework::{Permit, Profile, Rejection};
 use engine::object::Pod;
 use engine::state::State;
 use serde::Serialize;
@@ -33,6 +33,26 @@ pub struct PreemptionAnswer {
     pub victims: Vec<String>,
 }
 
+/// A plugin that keeps a pod from being bound to the selected node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Objection {
+    /// `Reserve` or `Permit`.
+    pub point: &'static str,
+    /// The plugin.
+    pub plugin: String,
+    /// The code of its rejection; `Wait` if it holds the pod back for now.
+    pub code: &'static str,
+    /// The reasons of its rejection.
+    pub reasons: Vec<String>,
+}
+
+impl Objection {
+    fn new(point: &'static str, plugin: &str, rejection: &Rejection) -> Self {
+        let reasons = rejection.reasons.iter().map(ToString::to_string).collect();
+        Self { point, plugin: plugin.to_owned(), code: rejection.code.name(), reasons }
+    }
+}
+
 /// Where a pod would go and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Answer {
@@ -50,6 +70,9 @@ pub struct Answer {
     pub message: String,
     /// The victims that preemption would evict.
     pub preemption: PreemptionAnswer,
+    /// Reserve and Permit plugins that object to the selected node.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub objections: Vec<Objection>,
     /// Changes that would make the pod schedulable.
     pub suggestions: Vec<String>,
     /// The error of a plugin, or that there are no nodes.
@@ -71,12 +94,33 @@ pub fn explain(engine: &mut Engine, pod: Pod, now: i64) -> Option<Answer> {
     })
 }
 
+fn objections(profile: &Profile, explanation: &Explanation) -> Vec<Objection> {
+    let reserve = explanation.reserve.iter().filter_map(|(plugin, rejection)| {
+        Some(Objection::new("Reserve", profile.plugin_name(*plugin), rejection.as_ref()?))
+    });
+    let permit = explanation.permit.iter().filter_map(|(plugin, answer)| {
+        let plugin = profile.plugin_name(*plugin);
+        match answer {
+            Permit::Allow => None,
+            Permit::Deny(rejection) => Some(Objection::new("Permit", plugin, rejection)),
+            Permit::Wait { .. } => Some(Objection {
+                point: "Permit",
+                plugin: plugin.to_owned(),
+                code: "Wait",
+                reasons: Vec::new(),
+            }),
+        }
+    });
+    reserve.chain(permit).collect()
+}
+
 fn answer(state: &State, profile: &Profile, explanation: &Explanation) -> Answer {
     let mut answer = Answer {
         scheduler: profile.name.clone(),
         message: explanation.message.clone(),
         error: explanation.error.clone(),
         node_count: state.nodes.count(),
+        objections: objections(profile, explanation),
         ..Answer::default()
     };
     let node_name = |node| state.nodes.name(node).to_owned();

@@ -4,6 +4,7 @@ mod api;
 mod live;
 mod preempt;
 mod soak;
+mod trial;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -52,6 +53,7 @@ enum Action {
     Preempt(preempt::Options),
     Api(api::Options),
     Soak(soak::Options),
+    Trial(trial::Options),
     /// Serve a sandbox to be measured until standard input closes.
     #[command(hide = true)]
     Server {
@@ -110,6 +112,7 @@ fn perform(action: &Action) -> Result<ExitCode> {
         Action::Preempt(options) => return preempt::run(options),
         Action::Api(options) => return api::run(options),
         Action::Soak(options) => return soak::run(options),
+        Action::Trial(options) => return trial::run(options),
         Action::Server { kubeconfig, actors } => server::serve(kubeconfig, *actors)?,
         Action::Footprint { family, nodes } => {
             let footprint = decide::footprint(profiles()?, find(family)?, *nodes)?;

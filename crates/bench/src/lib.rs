@@ -4,6 +4,7 @@
 //! upstream's control plane.
 //!
 //! - `decide` measures the engine on the workloads of `families`, and `memory` its size.
+//! - `trial` measures trials on the engine and on copies of its state.
 //! - `live` drains the same workloads by Jindou and kube-scheduler; `placements` checks where the pods went.
 //! - `preempt`, `api` and `soak` measure preemption, the sandbox's cost per operation, and its memory over time.
 
@@ -21,4 +22,5 @@ mod programs;
 mod server;
 mod soak;
 mod statistics;
+mod trial;
 mod workers;

@@ -53,11 +53,8 @@ pub(crate) struct Classes {
 impl Classes {
     /// Returns the class of a pod, creating it if necessary, and counts the pod.
     pub(crate) fn acquire(&mut self, state: &mut State, pod: PodIdx, profile: u32) -> ClassIdx {
-        let record = state.pods.get(pod);
-        let (label_set, spec) = (record.label_set, record.spec);
-        let volumes = &state.spec(pod).volumes;
-        let alone = volumes.iter().any(|volume| matches!(volume, Volume::Ephemeral { .. }));
-        let key = (profile, label_set, spec, if alone { pod } else { PodIdx::NONE });
+        let key = key_of(state, pod, profile);
+        let (_, label_set, spec, _) = key;
         if let Some(found) = self.by_key.get(&key) {
             let found = *found;
             self.get_mut(found).pods += 1;
@@ -173,6 +170,29 @@ impl Classes {
         taken
     }
 
+    /// Takes out the evaluation that a class uses, or makes it. Returns the class that holds it.
+    pub(crate) fn take_or_evaluate(
+        &mut self,
+        state: &mut State,
+        profile: &Profile,
+        class: ClassIdx,
+    ) -> (ClassIdx, Box<Evaluation>) {
+        let evaluator = self.representative(state, profile, class);
+        let evaluation = self.take_evaluation(evaluator).unwrap_or_else(|| {
+            Box::new(Evaluation::new(profile, self.class(evaluator).clone(), state))
+        });
+        (evaluator, evaluation)
+    }
+
+    /// Drops the class of a pod that has been released and is about to go, if no other pod is of it.
+    /// The class would keep the pod's label set and spec.
+    pub(crate) fn drop_if_unused(&mut self, state: &mut State, pod: PodIdx, profile: u32) {
+        let found = self.by_key.get(&key_of(state, pod, profile)).copied();
+        if let Some(class) = found.filter(|class| self.get(*class).pods == 0) {
+            self.drop_evaluation(state, class);
+        }
+    }
+
     /// Drops the evaluation of a class; the next pod makes a new one.
     pub(crate) fn drop_evaluation(&mut self, state: &mut State, class: ClassIdx) {
         self.take_evaluation(class);
@@ -246,6 +266,12 @@ impl Classes {
         }
     }
 
+    /// Returns label set and spec of every class, each of which holds both.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn held(&self) -> Vec<(LabelSetIdx, SpecIdx)> {
+        self.records.iter().flatten().map(|record| (record.key.1, record.key.2)).collect()
+    }
+
     fn forget(&mut self, state: &mut State, class: ClassIdx) {
         let Some(record) = self.records[class.at()].take() else { return };
         self.by_key.remove(&record.key);
@@ -261,6 +287,13 @@ impl Classes {
     fn get_mut(&mut self, class: ClassIdx) -> &mut ClassRecord {
         self.records[class.at()].as_mut().expect("the index is held by a pod of the class")
     }
+}
+
+fn key_of(state: &State, pod: PodIdx, profile: u32) -> ClassKey {
+    let record = state.pods.get(pod);
+    let volumes = &state.spec(pod).volumes;
+    let alone = volumes.iter().any(|volume| matches!(volume, Volume::Ephemeral { .. }));
+    (profile, record.label_set, record.spec, if alone { pod } else { PodIdx::NONE })
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! One scheduling cycle: filter, score, choose, and the PostFilter if no node is feasible.
 
+mod candidates;
 pub mod choose;
 pub mod decide;
 pub mod diagnosis;

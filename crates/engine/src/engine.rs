@@ -9,23 +9,30 @@
 //!                  ├─ effects      of plugins on other pods
 //!                  ├─ preemption   eviction of victims
 //!                  └─ nominations  space kept free for preemptors
+//! trial  what if, over many pods and nodes ─▶ rolled back, or a plan ─▶ commit
 //! ```
 
 mod attempt;
 mod audit;
 mod binding;
 mod cluster;
+#[cfg(any(test, feature = "testing"))]
+mod content;
 mod core;
 mod decisions;
 mod effects;
+mod explain;
 mod extenders;
+mod fork;
 mod nominations;
+mod plan;
 mod pods;
 mod preemption;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
+mod trial;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,13 +40,10 @@ use std::sync::Arc;
 use crate::change::Change;
 use crate::command::{Command, PodName};
 use crate::cycle::choose::next_random;
-use crate::cycle::explain::{Explanation, class_of, explain};
-use crate::cycle::post_filter::PostFilterInput;
 use crate::cycle::ranking::ColumnPool;
 use crate::framework::Profile;
-use crate::index::{NodeIdx, PodIdx};
+use crate::index::PodIdx;
 use crate::map::Map;
-use crate::object::Pod;
 use crate::queue::{Nominator, Queue, QueueConfig, Subscriptions};
 use crate::state::State;
 use crate::stopwatch::{AttemptTimes, Clock, Stopwatch};
@@ -48,8 +52,12 @@ use self::core::Core;
 use binding::BindingCycle;
 use extenders::ExtenderCall;
 use nominations::Nominations;
+use trial::DecisionCursor;
 
 pub use audit::AuditPart;
+pub use fork::Fork;
+pub use plan::{Committed, Move, Plan};
+pub use trial::{Nested, Trial};
 
 /// Settings of an engine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,13 +86,9 @@ pub struct Engine {
     last_ticket: u64,
     /// Nominations of waiting pods, as decided and as shown by the API server.
     nominations: Nominations,
-    /// Position in the visiting order at which the next visit begins.
-    visit_start: usize,
+    cursor: DecisionCursor,
     column_pool: ColumnPool,
     stopwatch: Stopwatch,
-    random: u64,
-    /// Set if random numbers choose among ties.
-    is_seeded: bool,
 }
 
 impl Engine {
@@ -100,11 +104,13 @@ impl Engine {
             waiting_for_slot: VecDeque::new(),
             last_ticket: 0,
             nominations: Nominations::default(),
-            visit_start: 0,
+            cursor: DecisionCursor {
+                visit_start: 0,
+                random: settings.seed.unwrap_or(0),
+                is_seeded: settings.seed.is_some(),
+            },
             column_pool: ColumnPool::default(),
             stopwatch: Stopwatch::default(),
-            random: settings.seed.unwrap_or(0),
-            is_seeded: settings.seed.is_some(),
         }
     }
 
@@ -118,9 +124,9 @@ impl Engine {
         &self.queue
     }
 
-    /// Returns the nominated node of a pod, if it has one.
-    pub fn nominated_node(&self, pod: PodIdx) -> Option<NodeIdx> {
-        self.core.nominator.node_of(pod)
+    /// Returns the nominated pods.
+    pub fn nominator(&self) -> &Nominator {
+        &self.core.nominator
     }
 
     /// Returns the profiles.
@@ -187,55 +193,12 @@ impl Engine {
         self.queue.next_deadline().into_iter().chain(permits).min()
     }
 
-    /// Explains where a pod would go now, without changing anything.
-    ///
-    /// Returns `None` if no profile has its scheduler name.
-    pub fn explain<T>(
-        &mut self,
-        pod: Pod,
-        now: i64,
-        read: impl FnOnce(&State, &Profile, Explanation) -> T,
-    ) -> Option<T> {
-        let profile =
-            self.core.profiles.iter().find(|profile| *profile.name == *pod.spec.scheduler_name)?;
-        let node_name = pod.node.clone();
-        let known = self.core.state.pods.find(&pod.uid);
-        let index = match known {
-            Some(known) => known,
-            None => self.core.state.add_pod(Pod { node: "".into(), ..pod }),
-        };
-        let home = self.core.state.pods.get(index).node;
-        self.core.state.displace(index);
-        let mut nominator = Nominator::default();
-        let waiting = self.core.state.pods.iter().filter(|(_, record)| !record.node.is_some());
-        for (pod, record) in waiting {
-            nominator.nominate(pod, record.nominated);
-        }
-        let class = class_of(&self.core.state, index, &node_name);
-        let input = PostFilterInput::new(index, &nominator, now, self.random);
-        let before = self.core.state.nodes.peek_order();
-        let explanation = explain(profile, class, &mut self.core.state, &input);
-        let answer = read(&self.core.state, profile, explanation);
-        self.core.state.nodes.end_peek(before);
-        match known {
-            None => self.core.state.remove_pod(index),
-            Some(_) if home.is_some() => self.core.state.place(index, home),
-            Some(_) => {}
-        }
-        Some(answer)
-    }
-
     fn name(&self, pod: PodIdx) -> PodName {
-        let record = self.core.state.pods.get(pod);
-        PodName {
-            namespace: self.core.state.namespace(pod).into(),
-            name: record.name.clone(),
-            uid: record.uid.clone(),
-        }
+        self.core.state.pod_name(pod)
     }
 
     /// Returns the next random number.
     fn next_random(&mut self) -> u64 {
-        next_random(&mut self.random)
+        next_random(&mut self.cursor.random)
     }
 }

@@ -54,6 +54,7 @@ pub use counters::{EventLabel, QueueCounters, QueueCounts, SubQueue, WakeCounts}
 pub use entry::{FailedAttempt, Gate, PendingPod, QueueStage, QueuedPod};
 pub use hints::Subscriptions;
 pub use in_flight::{OwnedObject, OwnedPod};
+pub(crate) use nominator::NominationMark;
 pub use nominator::Nominator;
 pub use plugin_set::{PLUGINS_MAX, PluginSet};
 
@@ -306,10 +307,22 @@ impl Queue {
             self.counters.count_incoming(SubQueue::Active, EventLabel::PopFromBackoffQ);
             head.slot
         };
+        Some(self.begin_attempt(context, slot))
+    }
+
+    /// Takes a pod out for an attempt, as [`Queue::pop`] takes the next one; `None` if it is gated or
+    /// not queued.
+    pub fn take(&mut self, context: &dyn QueueContext, pod: PodIdx) -> Option<QueuedPod> {
+        let (slot, stage) = self.find(pod)?;
+        let is_ready = stage.is_queued() && stage != QueueStage::Gated;
+        is_ready.then(|| self.begin_attempt(context, slot))
+    }
+
+    fn begin_attempt(&mut self, context: &dyn QueueContext, slot: Slot) -> QueuedPod {
         self.counters.pops += 1;
         self.entries.get_mut(slot).info.attempts += 1;
         self.transfer(context, slot, Some(QueueStage::InFlight));
-        Some(self.entries.get(slot).info)
+        self.entries.get(slot).info
     }
 
     /// Ends an attempt that needs no more events: the pod is about to be bound or will not be

@@ -54,6 +54,19 @@ impl<T> Slab<T> {
         Some(entry)
     }
 
+    /// Drops vacant slots at the end, until this number is left.
+    pub fn truncate(&mut self, slots: usize) {
+        while self.slots() > slots {
+            let Some(last) = self.pages.last_mut() else { return };
+            debug_assert!(matches!(last.last(), Some(None)), "only vacant slots are dropped");
+            last.pop();
+            if last.is_empty() {
+                self.pages.pop();
+            }
+        }
+        self.free.retain(|slot| (*slot as usize) < slots);
+    }
+
     /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.slots() - self.free.len()
@@ -67,6 +80,12 @@ impl<T> Slab<T> {
     /// Returns the number of slots, vacant ones included.
     pub fn slots(&self) -> usize {
         self.pages.last().map_or(0, |last| (self.pages.len() - 1) * PAGE + last.len())
+    }
+
+    /// Returns the vacant slots; the last is reused first.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn free(&self) -> &[u32] {
+        &self.free
     }
 
     /// Iterates over all entries and their slots in slot order.

@@ -8,6 +8,8 @@
 
 mod areas;
 mod audit;
+#[cfg(any(test, feature = "testing"))]
+mod content;
 pub mod domains;
 pub mod driver_limits;
 pub mod images;
@@ -27,6 +29,7 @@ pub mod taints;
 pub mod tallies;
 pub mod terms;
 pub mod topology;
+mod undo;
 pub mod volumes;
 
 use std::collections::BTreeSet;
@@ -48,9 +51,11 @@ use table::Table;
 use tallies::Tallies;
 use terms::Terms;
 use topology::Topology;
+use undo::UndoStep;
 use volumes::Volumes;
 
 pub use areas::{Areas, Versions};
+pub(crate) use undo::UndoMark;
 
 /// All tables of the state.
 #[derive(Clone, Debug, Default)]
@@ -100,6 +105,8 @@ pub struct State {
     waiting_on_permit: BTreeSet<PodIdx>,
     /// Time of the change that is being applied, in nanoseconds since the epoch.
     now: i64,
+    /// Inverse steps of the open trial; `None` without one.
+    undo: Option<Vec<UndoStep>>,
 }
 
 impl State {

@@ -116,7 +116,7 @@ impl PreemptionHarness {
     }
 
     fn nominated(&self, uid: &str) -> Option<&str> {
-        let node = self.engine.nominated_node(self.find(uid))?;
+        let node = self.engine.nominator().node_of(self.find(uid))?;
         Some(self.engine.state().nodes.name(node))
     }
 

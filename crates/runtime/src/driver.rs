@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use engine::change::Change;
 use engine::command::Command;
-use engine::engine::Engine;
+use engine::engine::{Engine, Fork};
 use engine::framework::profile::PluginPosition;
 use engine::map::Map;
 use engine::object::{Text, Uid};
@@ -72,6 +72,11 @@ pub enum Input {
         from: usize,
         /// Receives the page.
         reply: oneshot::Sender<PodPage>,
+    },
+    /// Requests a copy of the engine's state, for planning on another thread.
+    Fork {
+        /// Receives the copy.
+        reply: oneshot::Sender<Fork>,
     },
     /// Ends the loop without further decisions.
     Stop,
@@ -268,6 +273,10 @@ impl Driver {
             Input::Pods { from, reply } => {
                 // Fails if the HTTP request was cancelled.
                 let _ = reply.send(PodPage::new(self.engine.state(), from));
+            }
+            Input::Fork { reply } => {
+                // Fails if the planner no longer waits.
+                let _ = reply.send(self.engine.fork());
             }
             Input::Stop => self.stopped = true,
             // Runs in parts in the next turns, so that decisions wait for one part at most.

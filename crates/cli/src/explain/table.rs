@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use api::answer::{Answer, NodeAnswer};
+use api::answer::{Answer, NodeAnswer, Objection};
 
 use crate::output::{BAD, GOOD, STRONG, columns, painted, printable, with_strong_head};
 
@@ -20,6 +20,7 @@ pub fn table(answer: &Answer) -> String {
         text += &scores(answer);
         text += &reasons(answer);
         text += &preemption(answer);
+        text += &objections(answer);
     }
     if !answer.suggestions.is_empty() {
         let _ = writeln!(text, "\n{}", painted(STRONG, "What would help"));
@@ -148,6 +149,22 @@ fn reasons(answer: &Answer) -> String {
     let unvisited = answer.node_count.saturating_sub(answer.nodes.len());
     if unvisited > 0 {
         let _ = writeln!(text, "\n{unvisited} more nodes were excluded by PreFilter.");
+    }
+    text
+}
+
+/// Returns what Reserve and Permit plugins object to the selected node.
+fn objections(answer: &Answer) -> String {
+    let mut text = String::new();
+    for Objection { point, plugin, code, reasons } in &answer.objections {
+        let reasons = if reasons.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", printable(&reasons.join(", ")))
+        };
+        let plugin = painted(STRONG, &printable(plugin));
+        let _ =
+            writeln!(text, "\n{plugin} would not let it be bound yet ({point}, {code}){reasons}.");
     }
     text
 }

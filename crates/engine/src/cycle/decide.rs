@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::bitset::NodeSet;
 use crate::framework::profile::PluginPosition;
 use crate::framework::{Code, Point, Profile, Rejection};
 use crate::index::{NodeIdx, PodIdx};
@@ -9,9 +10,10 @@ use crate::queue::Nominator;
 use crate::state::State;
 use crate::stopwatch::Stopwatch;
 
+use super::candidates::Candidates;
 use super::choose::{TieBreak, any_winner};
 use super::diagnosis::Diagnosis;
-use super::evaluation::Evaluation;
+use super::evaluation::{Evaluation, PreFilterRejection};
 use super::ranking::{ColumnPool, Ranking};
 use super::rivals::Rivals;
 use super::scores::{Scores, ScoringError};
@@ -38,6 +40,8 @@ pub enum Decision {
 pub struct DecisionInputs<'a> {
     /// Nominated pods.
     pub nominator: &'a Nominator,
+    /// Nodes that are no candidates, although they may be feasible.
+    pub excluded: Option<&'a NodeSet>,
     /// Position in the visiting order at which the visit begins; each decision advances it.
     pub start: &'a mut usize,
     /// Random number that chooses among ties; `None` applies upstream's rule.
@@ -66,7 +70,7 @@ pub fn decide(
     if evaluation.rejected.is_some() {
         return Decision::Unschedulable(evaluation.diagnose(profile, state, rivals));
     }
-    let own = match try_nominated(evaluation, state, rivals) {
+    let own = match try_nominated(evaluation, state, rivals, inputs.excluded) {
         Nominated::Fits(node) => return Decision::Node { node, feasible: 1 },
         Nominated::Rejected(rejected) => Some(rejected),
         Nominated::None => None,
@@ -79,7 +83,8 @@ pub fn decide(
     {
         return decide_over_all(profile, evaluation, state, rivals, inputs);
     }
-    let verdicts = Verdicts { own, disputed: disputed_nodes(evaluation, state, rivals) };
+    let disputed = disputed_nodes(evaluation, state, rivals);
+    let verdicts = Verdicts { own, disputed, excluded: inputs.excluded };
     decide_over_list(profile, evaluation, state, verdicts, sample, inputs)
 }
 
@@ -91,22 +96,29 @@ fn decide_over_all(
     rivals: Rivals,
     inputs: &mut DecisionInputs,
 ) -> Decision {
-    let DecisionInputs { start, draw, column_pool, stopwatch, .. } = inputs;
+    let DecisionInputs { start, draw, column_pool, stopwatch, excluded, .. } = inputs;
     let begun = **start % state.nodes.count();
     if let Some((_, nodes)) = &evaluation.narrowed {
         // A full visit ends where it began; a narrowed one advances by the number of its nodes.
         **start = (begun + nodes.count()) % state.nodes.count();
     }
-    let feasible = evaluation.open_count();
-    if feasible == 0 {
+    if evaluation.open_count() == 0 {
         return Decision::Unschedulable(evaluation.diagnose(profile, state, rivals));
     }
+    let candidates = match excluded {
+        Some(excluded) => evaluation.exclude(excluded),
+        None => Candidates::Open,
+    };
+    let feasible = evaluation.candidate_count(candidates);
+    if feasible == 0 {
+        return Decision::Unschedulable(Arc::new(Diagnosis::all_excluded(state)));
+    }
     if feasible == 1 {
-        let node = evaluation.open().0.iter().next().unwrap_or(NodeIdx::NONE);
+        let node = evaluation.candidates(candidates).0.iter().next().unwrap_or(NodeIdx::NONE);
         return Decision::Node { node, feasible };
     }
     let time = stopwatch.now();
-    let ranking = evaluation.rank_open(profile, state, column_pool);
+    let ranking = evaluation.rank_nodes(profile, state, column_pool, candidates);
     let chosen = ranking.choose(draw.map_or(TieBreak::First(begun), TieBreak::Any));
     stopwatch.scored(time);
     let decision = match (ranking.failure(profile), chosen) {
@@ -177,11 +189,14 @@ pub(crate) fn visit(
         None => state.nodes.order().to_vec(),
     };
     let mut feasible = Vec::new();
-    let Verdicts { own, disputed } = verdicts;
+    let Verdicts { own, disputed, excluded } = verdicts;
     let mut diagnosis = Diagnosis::empty(profile, evaluation, state, own.as_ref());
     let wanted = sample.unwrap_or(usize::MAX);
     for offset in 0..candidates.len() {
         let node = candidates[(start + offset) % candidates.len()];
+        if excluded.is_some_and(|excluded| excluded.contains(node)) {
+            continue;
+        }
         let verdict = verdict_of(evaluation, state, &disputed, node);
         if let Some((plugin, rejection)) = verdict {
             if rejection.code == Code::Error {
@@ -201,11 +216,48 @@ pub(crate) fn visit(
 pub(crate) type Rejected = (NodeIdx, PluginPosition, Rejection);
 
 /// Verdicts that override those of the evaluation.
-pub(crate) struct Verdicts {
+pub(crate) struct Verdicts<'a> {
     /// The pod's own nominated node, if it was rejected and PreFilter narrowed the nodes.
     pub(crate) own: Option<Rejected>,
     /// Nodes blocked by nominations of other pods, sorted.
     pub(crate) disputed: Vec<Rejected>,
+    /// Nodes that are not visited.
+    pub(crate) excluded: Option<&'a NodeSet>,
+}
+
+/// The rejection of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeRejection {
+    /// The plugin; `None` if several PreFilter plugins together left no node.
+    pub plugin: Option<PluginPosition>,
+    /// Its rejection.
+    pub rejection: Rejection,
+}
+
+/// Runs all filters for a pod on one node, also with the pods nominated for it.
+pub(crate) fn check_node(
+    profile: &Profile,
+    evaluation: &mut Evaluation,
+    state: &mut State,
+    nominator: &Nominator,
+    pod: PodIdx,
+    node: NodeIdx,
+) -> Result<(), NodeRejection> {
+    evaluation.refresh(profile, state);
+    if let Some(PreFilterRejection { plugin, rejection }) = evaluation.rejected.clone() {
+        return Err(NodeRejection { plugin, rejection });
+    }
+    if let Some((plugins, nodes)) = &evaluation.narrowed
+        && !nodes.contains(node)
+        && let Some(rejection) = Diagnosis::empty(profile, evaluation, state, None).absent
+    {
+        return Err(NodeRejection { plugin: plugins.last().copied(), rejection });
+    }
+    let rivals = Rivals::of(nominator, state, pod);
+    match two_passes(evaluation, state, rivals, node) {
+        None => Ok(()),
+        Some((plugin, rejection)) => Err(NodeRejection { plugin: Some(plugin), rejection }),
+    }
 }
 
 /// Outcome of trying the pod's nominated node before all others.
@@ -223,8 +275,10 @@ pub(crate) fn try_nominated(
     evaluation: &mut Evaluation,
     state: &mut State,
     rivals: Rivals,
+    excluded: Option<&NodeSet>,
 ) -> Nominated {
     let own = rivals.own_node().filter(|own| state.nodes.present().contains(*own));
+    let own = own.filter(|own| !excluded.is_some_and(|excluded| excluded.contains(*own)));
     let Some(own) = own else { return Nominated::None };
     match two_passes(evaluation, state, rivals, own) {
         None => Nominated::Fits(own),
@@ -308,28 +362,19 @@ impl Evaluation {
         state: &mut State,
         column_pool: &mut ColumnPool,
     ) -> &mut Ranking {
-        self.rank_nodes(profile, state, column_pool, false)
+        self.rank_nodes(profile, state, column_pool, Candidates::AllFeasible)
     }
 
-    /// Returns the current ranking of the open nodes.
-    fn rank_open(
-        &mut self,
-        profile: &Profile,
-        state: &mut State,
-        column_pool: &mut ColumnPool,
-    ) -> &mut Ranking {
-        self.rank_nodes(profile, state, column_pool, true)
-    }
-
+    /// Returns the current ranking of the candidates.
     fn rank_nodes(
         &mut self,
         profile: &Profile,
         state: &mut State,
         column_pool: &mut ColumnPool,
-        only_open: bool,
+        candidates: Candidates,
     ) -> &mut Ranking {
         let kept = self.ranking.take();
-        let (nodes, version) = if only_open { self.open() } else { self.all_feasible() };
+        let (nodes, version) = self.candidates(candidates);
         let current = kept.and_then(|mut kept| kept.refresh(state, nodes, version).then_some(kept));
         let ranking = if let Some(ranking) = current {
             ranking

@@ -80,6 +80,14 @@ impl Diagnosis {
         diagnosis
     }
 
+    /// Returns the diagnosis of a pod whose feasible nodes are all excluded.
+    pub(super) fn all_excluded(state: &State) -> Self {
+        let rejection = Rejection::unresolvable("feasible nodes were excluded");
+        let pre_filter = Some(rejection.message());
+        let node_count = state.nodes.count();
+        Self { pre_filter, absent: Some(rejection), node_count, ..Self::default() }
+    }
+
     /// Collects the verdicts of an evaluation on all nodes that are not feasible.
     pub fn new(profile: &Profile, evaluation: &mut Evaluation, state: &State) -> Self {
         let mut diagnosis = Self::empty(profile, evaluation, state, None);

@@ -10,6 +10,7 @@ use crate::framework::{
 use crate::index::NodeIdx;
 use crate::state::State;
 
+use super::candidates::Exclusion;
 use super::diagnosis_cache::CachedDiagnosis;
 use super::nomination_filter::NominationFilter;
 use super::ranking::Ranking;
@@ -46,6 +47,8 @@ pub struct Evaluation {
     pub(crate) ranking: Option<Ranking>,
     /// The effect of other pods' nominations on the feasible nodes.
     pub(super) nomination_filter: NominationFilter,
+    /// The effect of the nodes that the last decision excluded, if it excluded any.
+    pub(super) exclusion: Exclusion,
     /// Diagnosis of the last attempt without feasible nodes.
     pub(super) failure: Option<CachedDiagnosis>,
     /// Set after the first decision.
@@ -74,6 +77,7 @@ impl Evaluation {
             filters: Vec::new(),
             ranking: None,
             nomination_filter: NominationFilter::default(),
+            exclusion: Exclusion::default(),
             failure: None,
             is_recurring: false,
             feasible: NodeSet::default(),

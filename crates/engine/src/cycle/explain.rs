@@ -1,6 +1,7 @@
 //! Explanations: one decision with everything that led to it.
 
-use crate::framework::{Class, Code, Profile};
+use crate::framework::profile::PluginPosition;
+use crate::framework::{Class, Code, Permit, Profile, Rejection};
 use crate::index::{NodeIdx, PodIdx};
 use crate::state::State;
 
@@ -28,6 +29,12 @@ pub struct Explanation {
     pub message: String,
     /// Error, if a plugin failed or there are no nodes.
     pub error: Option<String>,
+    /// Reserve plugins that were asked about the chosen node, in order, with their rejection; the
+    /// first that rejects is the last. Filled by [`crate::engine::Engine::explain`].
+    pub reserve: Vec<(PluginPosition, Option<Rejection>)>,
+    /// Permit plugins that were asked about it, with their answers; a denial is the last. None are
+    /// asked if a Reserve plugin rejects. Filled by [`crate::engine::Engine::explain`].
+    pub permit: Vec<(PluginPosition, Permit)>,
 }
 
 /// Explains the decision on a pod of the class. Evaluates everything from scratch.
@@ -84,7 +91,7 @@ fn visit_nodes(
     explanation: &mut Explanation,
 ) {
     let rivals = Rivals::of(input.nominator, state, input.pod);
-    match try_nominated(evaluation, state, rivals) {
+    match try_nominated(evaluation, state, rivals, None) {
         Nominated::Fits(node) => {
             explanation.feasible.push(node);
             return;

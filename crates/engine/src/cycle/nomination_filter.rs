@@ -173,7 +173,7 @@ impl Evaluation {
     pub(crate) fn open(&self) -> (&NodeSet, u64) {
         match self.nomination_filter.blocked_count {
             0 => self.all_feasible(),
-            _ => (&self.nomination_filter.open, self.nomination_filter.version << 1 | 1),
+            _ => (&self.nomination_filter.open, self.nomination_filter.version << 2 | 1),
         }
     }
 
@@ -184,7 +184,7 @@ impl Evaluation {
 
     /// Returns the feasible nodes, and their version in the numbering of [`Self::open`].
     pub(crate) fn all_feasible(&self) -> (&NodeSet, u64) {
-        (self.feasible(), self.feasible_version() << 1)
+        (self.feasible(), self.feasible_version() << 2)
     }
 }
 

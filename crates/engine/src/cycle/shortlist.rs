@@ -46,7 +46,7 @@ pub(crate) fn shortlist(
     if evaluation.rejected.is_some() {
         return Err(Decision::Unschedulable(evaluation.diagnose(profile, state, rivals)));
     }
-    let own = match try_nominated(evaluation, state, rivals) {
+    let own = match try_nominated(evaluation, state, rivals, inputs.excluded) {
         Nominated::Fits(node) if nominated_first => {
             let (feasible, diagnosis) = (vec![node], Diagnosis::default());
             return Ok(Shortlist { feasible, diagnosis, nominated: true });
@@ -56,7 +56,7 @@ pub(crate) fn shortlist(
     };
     let disputed = disputed_nodes(evaluation, state, rivals);
     let sample = nodes_to_find(profile, evaluation, state);
-    let verdicts = Verdicts { own, disputed };
+    let verdicts = Verdicts { own, disputed, excluded: inputs.excluded };
     let visited = visit(profile, evaluation, state, verdicts, sample, *inputs.start);
     let (feasible, diagnosis) = visited.map_err(Decision::Error)?;
     Ok(Shortlist { feasible, diagnosis, nominated: false })

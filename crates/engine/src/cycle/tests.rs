@@ -198,6 +198,7 @@ impl Cluster {
     ) -> Decision {
         let mut inputs = DecisionInputs {
             nominator: &self.nominator,
+            excluded: None,
             start: &mut 0,
             draw,
             column_pool: pool,
@@ -332,6 +333,7 @@ proptest! {
             let explanation = cluster.explain(profile, pod);
             let inputs = DecisionInputs {
                 nominator: &cluster.nominator,
+                excluded: None,
                 start: &mut 0,
                 draw: None,
                 column_pool: &mut ColumnPool::default(),

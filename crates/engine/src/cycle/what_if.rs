@@ -1,9 +1,13 @@
 //! What-if: temporary changes of the pods on one node, always rolled back.
+//!
+//! It is the part of a [`Trial`](crate::engine::Trial) that concerns a single node: it changes only
+//! the node's columns and one evaluation, so it needs no logs and no versions.
 
 use crate::framework::{Class, NodeVerdict, Profile, Rejection};
 use crate::index::{NodeIdx, PodIdx};
-use crate::object::{HostPort, Text};
+use crate::object::Text;
 use crate::state::State;
+use crate::state::nodes::NodeMark;
 
 use super::diagnosis::Diagnosis;
 use super::evaluation::Evaluation;
@@ -84,8 +88,7 @@ pub struct WhatIf<'a> {
     evaluation: &'a mut Evaluation,
     rivals: Rivals<'a>,
     node: NodeIdx,
-    pods: Vec<PodIdx>,
-    ports: Vec<HostPort>,
+    before: Option<NodeMark>,
     removed: Vec<PodIdx>,
     added: Vec<PodIdx>,
 }
@@ -97,10 +100,9 @@ impl<'a> WhatIf<'a> {
         rivals: Rivals<'a>,
         node: NodeIdx,
     ) -> Self {
-        let pods = state.nodes.pods(node).to_vec();
-        let ports = state.nodes.ports(node).to_vec();
+        let before = Some(state.nodes.mark(node));
         let (removed, added) = (Vec::new(), Vec::new());
-        Self { state, evaluation, rivals, node, pods, ports, removed, added }
+        Self { state, evaluation, rivals, node, before, removed, added }
     }
 
     /// Removes a pod from the node.
@@ -177,8 +179,9 @@ impl Drop for WhatIf<'_> {
         for pod in std::mem::take(&mut self.removed) {
             attach(self.state, self.evaluation, pod, self.node);
         }
-        self.state.nodes.restore_pod_order(self.node, std::mem::take(&mut self.pods));
-        self.state.nodes.restore_ports(self.node, std::mem::take(&mut self.ports));
+        if let Some(before) = self.before.take() {
+            self.state.nodes.restore(before);
+        }
     }
 }
 

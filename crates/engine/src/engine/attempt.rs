@@ -9,7 +9,7 @@ use crate::cycle::evaluation::Evaluation;
 use crate::cycle::post_filter::{PostFilterInput, post_filter};
 use crate::cycle::what_if::ExtenderPreemption;
 use crate::framework::profile::PluginPosition;
-use crate::framework::{BindContext, Code, Effects, Permit, Point, Rejection, Reservation};
+use crate::framework::{BindContext, Code, Effects, Permit, Point, Rejection};
 use crate::index::{NodeIdx, PodIdx};
 use crate::limits::PERMIT_TIMEOUT_MAX;
 use crate::queue::{FailedAttempt, PluginSet, QueuedPod};
@@ -40,9 +40,9 @@ impl Failure {
     }
 
     /// Creates the failure of a plugin's rejection of the chosen node, after the filters.
-    fn on_chosen_node(plugin: PluginPosition, rejection: &Rejection) -> Self {
+    pub(super) fn on_chosen_node(plugin: Option<PluginPosition>, rejection: &Rejection) -> Self {
         let pending = rejection.code == Code::Pending;
-        let set = PluginSet::one(plugin);
+        let set = plugin.map_or(PluginSet::EMPTY, PluginSet::one);
         let reasons: Vec<String> =
             rejection.reasons.iter().map(|reason| format!("1 {reason}")).collect();
         Self {
@@ -75,11 +75,12 @@ impl Engine {
             if !extenders.is_empty() {
                 return engine.ask_extenders(queued, evaluation, extenders);
             }
-            let begun = engine.visit_start;
-            let draw = engine.is_seeded.then(|| engine.next_random());
+            let begun = engine.cursor.visit_start;
+            let draw = engine.cursor.is_seeded.then(|| engine.next_random());
             let mut inputs = DecisionInputs {
                 nominator: &engine.core.nominator,
-                start: &mut engine.visit_start,
+                excluded: None,
+                start: &mut engine.cursor.visit_start,
                 draw,
                 column_pool: &mut engine.column_pool,
                 stopwatch: &mut engine.stopwatch,
@@ -109,16 +110,10 @@ impl Engine {
         }
         self.core.state.nodes.refresh_order();
         let profile = &self.core.profiles[queued.profile()];
-        let evaluator = self.core.classes.representative(&self.core.state, profile, queued.class);
-        let mut evaluation = if let Some(kept) = self.core.classes.take_evaluation(evaluator) {
-            kept
-        } else {
-            let class = self.core.classes.class(evaluator).clone();
-            let begun = self.stopwatch.now();
-            let evaluation = Evaluation::new(profile, class, &mut self.core.state);
-            self.stopwatch.filtered(begun);
-            Box::new(evaluation)
-        };
+        let begun = self.stopwatch.now();
+        let (classes, state) = (&mut self.core.classes, &mut self.core.state);
+        let (evaluator, mut evaluation) = classes.take_or_evaluate(state, profile, queued.class);
+        self.stopwatch.filtered(begun);
         let progress = part(self, &mut evaluation);
         self.core.classes.keep_if_recurring(&mut self.core.state, evaluator, evaluation);
         if let AttemptOutcome::Failed(failure) = progress {
@@ -163,7 +158,11 @@ impl Engine {
     }
 
     /// Assumes the pod on its node, then runs Reserve and Permit.
-    fn assume_and_reserve(&mut self, queued: &QueuedPod, node: NodeIdx) -> Result<(), Failure> {
+    pub(super) fn assume_and_reserve(
+        &mut self,
+        queued: &QueuedPod,
+        node: NodeIdx,
+    ) -> Result<(), Failure> {
         let pod = queued.pod;
         self.core.state.assume(pod, node);
         let nominated = self.end_nomination(pod);
@@ -172,12 +171,9 @@ impl Engine {
             let old = self.owned_pod(pod);
             self.wake_up_to_priority(pod, &old);
         }
-        let profile = &self.core.profiles[queued.profile()];
-        for plugin in profile.at(Point::Reserve) {
-            let mut effects = Effects::default();
-            let (state, effects_of) = (&mut self.core.state, &mut effects);
-            let mut reservation = Reservation { state, pod, node, effects: effects_of };
-            let reserved = profile.plugins[*plugin].reserve(&mut reservation);
+        let profiles = Arc::clone(&self.core.profiles);
+        for plugin in profiles[queued.profile()].at(Point::Reserve) {
+            let (reserved, effects) = self.core.reserve_by(queued.profile(), *plugin, pod, node);
             self.core.request(queued.profile(), *plugin, effects);
             if let Err(rejection) = reserved {
                 let failure =
@@ -240,21 +236,15 @@ impl Engine {
             let text = rejection.message();
             return Failure::error(format!("running {point} plugin {name:?}: {text}"));
         }
-        Failure::on_chosen_node(plugin, rejection)
+        Failure::on_chosen_node(Some(plugin), rejection)
     }
 
     /// Runs Unreserve in reverse order and removes the pod from its node.
     pub(super) fn unreserve_all(&mut self, profile: usize, pod: PodIdx) {
         let node = self.core.state.pods.get(pod).node;
-        let plugins = Arc::clone(&self.core.profiles);
-        let plugins = &plugins[profile];
-        for plugin in plugins.at(Point::Reserve).iter().rev() {
-            let mut effects = Effects::default();
-            let (state, effects_of) = (&mut self.core.state, &mut effects);
-            let mut reservation = Reservation { state, pod, node, effects: effects_of };
-            plugins.plugins[*plugin].unreserve(&mut reservation);
-            self.core.request(profile, *plugin, effects);
-        }
+        self.core.unreserve(profile, pod, node, |core, plugin, effects| {
+            core.request(profile, plugin, effects);
+        });
         self.core.state.displace(pod);
     }
 

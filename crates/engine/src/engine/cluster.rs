@@ -52,7 +52,7 @@ impl Engine {
         self.wake(Resource::Node, Action::DELETE, object);
         self.end_nominations_for(index);
         self.core.state.remove_node(name);
-        self.visit_start = 0;
+        self.cursor.visit_start = 0;
     }
 
     fn set_object(&mut self, new: ClusterObject) {

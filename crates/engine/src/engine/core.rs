@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::classes::Classes;
 use crate::framework::profile::PluginPosition;
-use crate::framework::{Effects, Event, Plugin, Point, Profile, QueueKey};
-use crate::index::{ClassIdx, PodIdx};
+use crate::framework::{Effects, Event, Plugin, Point, Profile, QueueKey, Rejection, Reservation};
+use crate::index::{ClassIdx, NodeIdx, PodIdx};
 use crate::map::Map;
 use crate::queue::{Gate, Nominator, PendingPod, QueueContext};
 use crate::state::State;
@@ -60,6 +60,60 @@ impl Core {
     fn queue_sort(&self) -> Option<&dyn Plugin> {
         let profile = self.profiles.first()?;
         Some(&*profile.plugins[*profile.at(Point::QueueSort).first()?])
+    }
+
+    /// Copies what decisions depend on, without caches.
+    pub(super) fn copy(&self) -> Self {
+        Self {
+            state: self.state.clone(),
+            profiles: Arc::clone(&self.profiles),
+            classes: Classes::default(),
+            nominator: self.nominator.clone(),
+            preemptions: Map::default(),
+            effects: RefCell::default(),
+        }
+    }
+
+    /// Runs one Reserve plugin and returns its effects, too.
+    pub(super) fn reserve_by(
+        &mut self,
+        profile: usize,
+        plugin: PluginPosition,
+        pod: PodIdx,
+        node: NodeIdx,
+    ) -> (Result<(), Rejection>, Effects) {
+        let mut effects = Effects::default();
+        let state = &mut self.state;
+        let mut reservation = Reservation { state, pod, node, effects: &mut effects };
+        let reserved = self.profiles[profile].plugins[plugin].reserve(&mut reservation);
+        (reserved, effects)
+    }
+
+    /// Runs Reserve again for a pod that had its reservations before; rejections and effects are
+    /// ignored.
+    pub(super) fn reserve(&mut self, profile: usize, pod: PodIdx, node: NodeIdx) {
+        let profiles = Arc::clone(&self.profiles);
+        for plugin in profiles[profile].at(Point::Reserve) {
+            let _ = self.reserve_by(profile, *plugin, pod, node);
+        }
+    }
+
+    /// Runs Unreserve in reverse order and passes the effects of each plugin to `request`.
+    pub(super) fn unreserve(
+        &mut self,
+        profile: usize,
+        pod: PodIdx,
+        node: NodeIdx,
+        request: impl Fn(&Self, PluginPosition, Effects),
+    ) {
+        let profiles = Arc::clone(&self.profiles);
+        for plugin in profiles[profile].at(Point::Reserve).iter().rev() {
+            let mut effects = Effects::default();
+            let state = &mut self.state;
+            let mut reservation = Reservation { state, pod, node, effects: &mut effects };
+            profiles[profile].plugins[*plugin].unreserve(&mut reservation);
+            request(self, *plugin, effects);
+        }
     }
 }
 

@@ -59,11 +59,12 @@ impl Engine {
         let pod = queued.pod;
         let profile = &self.core.profiles[queued.profile()];
         let state = &mut self.core.state;
-        let input = PostFilterInput::new(pod, &self.core.nominator, 0, self.random);
+        let input = PostFilterInput::new(pod, &self.core.nominator, 0, self.cursor.random);
         let class = self.core.classes.class(queued.class).clone();
         let wanted = explain(profile, class, state, &input);
         let mut inputs = DecisionInputs {
             nominator: &self.core.nominator,
+            excluded: None,
             start: &mut 0,
             draw: None,
             column_pool: &mut self.column_pool,

@@ -94,7 +94,7 @@ impl Engine {
             self.wait_for_slot(queued.pod);
             return AttemptOutcome::InProgress;
         }
-        let begun = self.visit_start;
+        let begun = self.cursor.visit_start;
         match self.shortlist(queued, evaluation, begun, true) {
             Err(decision) => {
                 let so_far = AttemptSoFar::without_extenders(begun);
@@ -103,7 +103,7 @@ impl Engine {
             Ok(list) => {
                 if !list.nominated {
                     let looked_at = list.feasible.len() + list.diagnosis.rejected_count();
-                    self.visit_start = (begun + looked_at) % self.core.state.nodes.count();
+                    self.cursor.visit_start = (begun + looked_at) % self.core.state.nodes.count();
                 }
                 let call = ExtenderCall {
                     ticket: 0,
@@ -125,6 +125,7 @@ impl Engine {
     ) -> Result<Shortlist, Decision> {
         let inputs = DecisionInputs {
             nominator: &self.core.nominator,
+            excluded: None,
             start: &mut begun,
             draw: None,
             column_pool: &mut self.column_pool,

@@ -196,6 +196,11 @@ impl Harness {
                 _ => {}
             }
         }
+        self.briefs()
+    }
+
+    /// The last commands as texts.
+    pub(super) fn briefs(&self) -> Vec<String> {
         self.commands.iter().map(brief).collect()
     }
 

@@ -19,4 +19,5 @@ mod requeued_victims;
 mod reserve;
 mod restart;
 mod ties;
+mod trials;
 mod volumes;

@@ -17,6 +17,15 @@ pub struct Nominator {
     changes: ChangeLog<NodeIdx>,
 }
 
+/// A nomination and its positions in the order of nomination.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NominationMark {
+    pod: PodIdx,
+    node: NodeIdx,
+    position: usize,
+    position_on_node: usize,
+}
+
 impl Default for Nominator {
     fn default() -> Self {
         Self {
@@ -66,6 +75,23 @@ impl Nominator {
         if let Some(node) = self.node_of(pod) {
             self.changes.push(node);
         }
+    }
+
+    /// Returns the nomination of a pod with its positions, for [`Self::restore`].
+    pub(crate) fn mark(&self, pod: PodIdx) -> Option<NominationMark> {
+        let node = self.node_of(pod)?;
+        let position = self.all.iter().position(|other| *other == pod)?;
+        let position_on_node = self.on(node).iter().position(|other| *other == pod)?;
+        Some(NominationMark { pod, node, position, position_on_node })
+    }
+
+    /// Restores a nomination that was cleared.
+    pub(crate) fn restore(&mut self, mark: NominationMark) {
+        let NominationMark { pod, node, position, position_on_node } = mark;
+        self.all.insert(position, pod);
+        self.by_node.get_or_insert_with(node, Vec::new).insert(position_on_node, pod);
+        self.node_of.insert(pod, node);
+        self.changes.push(node);
     }
 
     /// Clears the nomination of a pod and returns its node.

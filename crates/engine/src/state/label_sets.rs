@@ -17,16 +17,16 @@ pub struct LabelSetRecord {
     pub pods: Vec<PodIdx>,
     /// Tallies that count the pods.
     pub(crate) tallies: Vec<TallyIdx>,
-    users: u32,
+    pub(super) users: u32,
 }
 
 /// All label sets in use.
 #[derive(Clone, Debug, Default)]
 pub struct LabelSets {
-    records: Vec<Option<LabelSetRecord>>,
-    by_name: Map<Text, Map<Labels, LabelSetIdx>>,
-    by_pair: Map<(Text, Text), Vec<LabelSetIdx>>,
-    free: Vec<LabelSetIdx>,
+    pub(super) records: Vec<Option<LabelSetRecord>>,
+    pub(super) by_name: Map<Text, Map<Labels, LabelSetIdx>>,
+    pub(super) by_pair: Map<(Text, Text), Vec<LabelSetIdx>>,
+    pub(super) free: Vec<LabelSetIdx>,
 }
 
 impl LabelSets {
@@ -112,6 +112,18 @@ impl LabelSets {
         let mut found: Vec<_> = lists.flatten().copied().collect();
         found.sort_unstable();
         found
+    }
+
+    /// Returns the number of slots, vacant ones included.
+    pub(super) fn slots(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Drops vacant slots at the end, until this number is left.
+    pub(super) fn truncate(&mut self, slots: usize) {
+        debug_assert!(self.records[slots..].iter().all(Option::is_none));
+        self.records.truncate(slots);
+        self.free.retain(|index| index.at() < slots);
     }
 }
 

@@ -52,7 +52,7 @@ impl LowestPriorities {
         }
     }
 
-    /// Replaces the numbers of a node by the result of [`Self::recount`].
+    /// Replaces the numbers of a node by the result of [`Self::recount`] or [`Self::kept`].
     pub(super) fn correct(&mut self, node: NodeIdx, (lowest, holders): (i32, u32)) {
         if self.lowest.len() <= node.at() {
             self.lowest.resize(node.at() + 1, i32::MAX);

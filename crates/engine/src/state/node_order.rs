@@ -107,7 +107,7 @@ impl NodeOrder {
 }
 
 /// Stores whether a recomputation of the order was pending.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 #[must_use]
 pub(crate) struct OrderPeek(bool);
 

@@ -1,5 +1,8 @@
 //! The node table: one column per property that scheduling reads.
 
+#[cfg(any(test, feature = "testing"))]
+mod content;
+mod mark;
 mod recount;
 
 use std::hash::BuildHasher as _;
@@ -21,6 +24,8 @@ use super::specs::SpecRecord;
 use super::sums::ExactSums;
 use super::taints::TaintLists;
 use super::{Areas, State};
+
+pub(crate) use mark::NodeMark;
 
 /// Numbers of volumes of the pods on a node; a volume shared by two pods counts twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -254,10 +259,15 @@ impl Nodes {
             return node;
         }
         let node = self.free.pop().unwrap_or_else(|| self.add_slot());
-        self.names[node.at()] = name.into();
-        let names = &self.names;
-        self.by_name.insert_unique(hash(name), node, |other| hash(&names[other.at()]));
+        self.set_name(node, name.into());
         node
+    }
+
+    fn set_name(&mut self, node: NodeIdx, name: Text) {
+        let hash_of_name = hash(&name);
+        self.names[node.at()] = name;
+        let names = &self.names;
+        self.by_name.insert_unique(hash_of_name, node, |other| hash(&names[other.at()]));
     }
 
     fn find_slot(&self, name: &str) -> Option<NodeIdx> {
@@ -409,17 +419,6 @@ impl Nodes {
         if self.present.contains(node) {
             self.pod_changes.push(node);
         }
-    }
-
-    /// Restores the order of the pods on a node after a what-if.
-    pub(crate) fn restore_pod_order(&mut self, node: NodeIdx, pods: Vec<PodIdx>) {
-        debug_assert_eq!(pods.len(), self.pods[node.at()].len());
-        self.pods[node.at()] = pods;
-    }
-
-    /// Restores the ports of a node after a what-if.
-    pub(crate) fn restore_ports(&mut self, node: NodeIdx, ports: Vec<HostPort>) {
-        self.ports[node.at()] = ports;
     }
 }
 

@@ -14,7 +14,7 @@ use super::State;
 /// a copy. The hooks return `true` if verdicts or scores of the plugin may have changed: filters and
 /// scorers that [depend on it](crate::framework::Preparation::depends_on_state) are then prepared
 /// again. In a hook `state` contains no plugin states.
-pub trait PluginState: Any + Clone + PartialEq + Debug + Send + Sync {
+pub trait PluginState: Any + Clone + Debug + Send + Sync {
     /// Called after a pod was placed on a node: assumed by a decision, or shown by the API server.
     fn pod_placed(&mut self, state: &State, pod: PodIdx, node: NodeIdx) -> bool;
 
@@ -31,7 +31,6 @@ pub trait PluginState: Any + Clone + PartialEq + Debug + Send + Sync {
 /// [`PluginState`] without its type.
 trait ErasedState: Any + Debug + Send + Sync {
     fn copy(&self) -> Arc<dyn ErasedState>;
-    fn equals(&self, other: &dyn ErasedState) -> bool;
     fn call(&mut self, hook: Hook, state: &State, pod: PodIdx, node: NodeIdx) -> bool;
 }
 
@@ -46,10 +45,6 @@ pub(super) enum Hook {
 impl<T: PluginState> ErasedState for T {
     fn copy(&self) -> Arc<dyn ErasedState> {
         Arc::new(self.clone())
-    }
-
-    fn equals(&self, other: &dyn ErasedState) -> bool {
-        (other as &dyn Any).downcast_ref::<T>() == Some(self)
     }
 
     fn call(&mut self, hook: Hook, state: &State, pod: PodIdx, node: NodeIdx) -> bool {
@@ -97,7 +92,7 @@ impl VersionedState {
 pub struct PluginStates(Vec<VersionedState>);
 
 /// The states of all plugins at one time, for trials.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SavedPluginStates(Vec<Arc<dyn ErasedState>>);
 
 impl PluginStates {
@@ -149,18 +144,19 @@ impl PluginStates {
     }
 
     /// Restores the states after a trial.
-    pub(crate) fn restore(&mut self, SavedPluginStates(saved): SavedPluginStates) {
+    pub(crate) fn restore(&mut self, SavedPluginStates(saved): &SavedPluginStates) {
         for (slot, value) in self.0.iter_mut().zip(saved) {
-            if !Arc::ptr_eq(&slot.value, &value) {
-                *slot = VersionedState { value, version: slot.version + 1 };
+            if !Arc::ptr_eq(&slot.value, value) {
+                *slot = VersionedState { value: Arc::clone(value), version: slot.version + 1 };
             }
         }
     }
 
-    /// Returns `true` if all states are equal; versions are not compared.
-    pub(crate) fn same_content(&self, other: &Self) -> bool {
-        let pairs = || self.0.iter().zip(&other.0);
-        self.0.len() == other.0.len() && pairs().all(|(a, b)| a.value.equals(&*b.value))
+    /// Returns the states as text, for comparisons in tests.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn content(&self) -> String {
+        let states: Vec<_> = self.0.iter().map(|slot| &slot.value).collect();
+        format!("{states:?}")
     }
 }
 

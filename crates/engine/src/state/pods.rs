@@ -6,11 +6,13 @@ use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::command::PodName;
 use crate::index::{LabelSetIdx, NodeIdx, PodIdx, SpecIdx};
 use crate::object::{Labels, Pod, PodSpec, Text, Uid};
 use crate::slab::Slab;
 
 use super::plugin_states::Hook;
+use super::undo::UndoStep;
 use super::{Areas, State};
 
 /// Fields of one pod. Labels, namespace and spec are interned.
@@ -64,7 +66,7 @@ pub struct PodRecord {
 /// All pods, by slot and by UID.
 #[derive(Clone, Debug, Default)]
 pub struct Pods {
-    records: Slab<PodRecord>,
+    pub(super) records: Slab<PodRecord>,
     by_uid: HashTable<PodIdx>,
 }
 
@@ -119,6 +121,11 @@ impl Pods {
         index
     }
 
+    /// Drops vacant slots at the end, until this number is left.
+    pub(super) fn truncate(&mut self, slots: usize) {
+        self.records.truncate(slots);
+    }
+
     pub(crate) fn remove(&mut self, pod: PodIdx) -> Option<PodRecord> {
         let hash_of_uid = hash(&self.get(pod).uid);
         if let Ok(entry) = self.by_uid.find_entry(hash_of_uid, |other| *other == pod) {
@@ -153,6 +160,12 @@ impl State {
         format!("{}/{}", self.namespace(pod), self.pods.get(pod).name)
     }
 
+    /// Returns namespace, name and UID of a pod.
+    pub fn pod_name(&self, pod: PodIdx) -> PodName {
+        let PodRecord { name, uid, .. } = self.pods.get(pod);
+        PodName { namespace: self.namespace(pod).into(), name: name.clone(), uid: uid.clone() }
+    }
+
     /// Finds a pod by namespace and name. Scans all pods, so it is for interactive requests only.
     pub fn find_pod(&self, namespace: &str, name: &str) -> Option<PodIdx> {
         let mut pods = self.pods.iter();
@@ -163,6 +176,7 @@ impl State {
 
     /// Adds a pod, pending or on its node.
     pub(crate) fn add_pod(&mut self, pod: Pod) -> PodIdx {
+        let slots = self.undo.is_some().then(|| self.slot_counts());
         let label_set = self.acquire_label_set(&pod.namespace, &pod.labels);
         let spec = self.acquire_spec(pod.spec);
         let named =
@@ -191,6 +205,9 @@ impl State {
             assumed: false,
             gates: pod.gates,
         });
+        if let Some(slots) = slots {
+            self.record(|_| UndoStep::Added { pod: index, slots });
+        }
         if !pod.node.is_empty() {
             let node = self.nodes.slot(&pod.node);
             self.place(index, node);
@@ -271,6 +288,12 @@ impl State {
 
     /// Puts a pending pod on a node and records it in all logs.
     pub(crate) fn place(&mut self, pod: PodIdx, node: NodeIdx) {
+        self.record(|state| UndoStep::Placed(state.placement_mark(pod, node)));
+        self.link(pod, node);
+    }
+
+    /// Lists a pod on a node, in its label set and in its spec, in each as the last.
+    pub(super) fn link(&mut self, pod: PodIdx, node: NodeIdx) {
         let record = self.pods.get_mut(pod);
         debug_assert!(!record.node.is_some(), "a pod is on one node at most");
         record.node = node;
@@ -303,17 +326,29 @@ impl State {
 
     /// Sets the nominated node of a pod.
     pub(crate) fn set_nominated(&mut self, pod: PodIdx, node: NodeIdx) {
+        self.record(|state| UndoStep::Nominated { pod, node: state.pods.get(pod).nominated });
         self.pods.get_mut(pod).nominated = node;
     }
 
     /// Removes a pod from its node and records it in all logs.
     pub(crate) fn displace(&mut self, pod: PodIdx) {
+        let node = self.pods.get(pod).node;
+        if !node.is_some() {
+            self.pods.get_mut(pod).assumed = false;
+            return;
+        }
+        self.record(|state| UndoStep::Displaced(state.placement_mark(pod, node)));
+        self.unlink(pod);
+        self.call_hook(Hook::Removed, pod, node);
+        self.nodes.free_if_empty(node);
+    }
+
+    /// Takes a pod off its node, its label set and its spec. The last pod of each of these lists
+    /// moves to its position.
+    pub(super) fn unlink(&mut self, pod: PodIdx) {
         let record = self.pods.get_mut(pod);
         let node = std::mem::replace(&mut record.node, NodeIdx::NONE);
         record.assumed = false;
-        if !node.is_some() {
-            return;
-        }
         let (label_set, spec, terminating) = (record.label_set, record.spec, record.terminating);
         let priority = record.priority;
         let (in_label_set, in_spec) =
@@ -331,8 +366,6 @@ impl State {
         self.nodes.detach(pod, node, self.specs.get(spec));
         self.leave_priority(node, priority);
         self.pods_changed(label_set, spec, node, terminating, false);
-        self.call_hook(Hook::Removed, pod, node);
-        self.nodes.free_if_empty(node);
     }
 
     /// Removes a pod of this priority from the lowest priorities of a node.

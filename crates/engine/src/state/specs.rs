@@ -20,18 +20,18 @@ pub struct SpecRecord {
     pub terms: Box<[TermIdx]>,
     /// Pods that have a node.
     pub pods: Vec<PodIdx>,
-    users: u32,
+    pub(super) users: u32,
 }
 
 /// All specs in use.
 #[derive(Clone, Debug, Default)]
 pub struct Specs {
-    records: Vec<Option<SpecRecord>>,
-    by_spec: Map<Arc<PodSpec>, SpecIdx>,
+    pub(super) records: Vec<Option<SpecRecord>>,
+    pub(super) by_spec: Map<Arc<PodSpec>, SpecIdx>,
     /// Index by the address of the shared spec: the lowering cache usually passes the same
     /// allocation, which needs no comparison.
-    by_address: Map<usize, SpecIdx>,
-    free: Vec<SpecIdx>,
+    pub(super) by_address: Map<usize, SpecIdx>,
+    pub(super) free: Vec<SpecIdx>,
 }
 
 impl Specs {
@@ -91,6 +91,18 @@ impl Specs {
         self.free.push(spec);
         Some(record)
     }
+
+    /// Returns the number of slots, vacant ones included.
+    pub(super) fn slots(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Drops vacant slots at the end, until this number is left.
+    pub(super) fn truncate(&mut self, slots: usize) {
+        debug_assert!(self.records[slots..].iter().all(Option::is_none));
+        self.records.truncate(slots);
+        self.free.retain(|index| index.at() < slots);
+    }
 }
 
 impl State {
@@ -109,7 +121,8 @@ impl State {
 
     pub(super) fn release_spec(&mut self, index: SpecIdx) {
         let Some(spec) = self.specs.release(index) else { return };
-        for term in &spec.terms {
+        // The inverse order of interning: the free lists are then as before.
+        for term in spec.terms.iter().rev() {
             if let Some(tally) = self.terms.remove_carrier(*term, index) {
                 self.tallies.remove(tally);
             }

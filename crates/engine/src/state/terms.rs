@@ -46,10 +46,10 @@ impl TermRecord {
 /// All terms in use.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
-    records: Vec<Option<TermRecord>>,
-    by_term: Map<(TermKind, PodTerm), TermIdx>,
+    pub(super) records: Vec<Option<TermRecord>>,
+    pub(super) by_term: Map<(TermKind, PodTerm), TermIdx>,
     by_selector: SelectorIndex<TermIdx>,
-    free: Vec<TermIdx>,
+    pub(super) free: Vec<TermIdx>,
     /// Increases whenever a term is added or dropped.
     version: u64,
 }
@@ -128,6 +128,18 @@ impl Terms {
         self.free.push(term);
         self.version += 1;
         record.tally
+    }
+
+    /// Returns the number of slots, vacant ones included.
+    pub(super) fn slots(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Drops vacant slots at the end, until this number is left.
+    pub(super) fn truncate(&mut self, slots: usize) {
+        debug_assert!(self.records[slots..].iter().all(Option::is_none));
+        self.records.truncate(slots);
+        self.free.retain(|index| index.at() < slots);
     }
 }
 

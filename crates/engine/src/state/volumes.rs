@@ -13,10 +13,17 @@ use crate::object::{
 use super::driver_limits::DriverLimits;
 use super::specs::SpecRecord;
 use super::table::Table;
+use super::undo::UndoStep;
 use super::{Areas, State};
 
 /// Namespace and name.
 pub type NamespacedName = (Text, Text);
+
+/// Version of a volume and the claim to which it will be bound.
+type AssumedClaim = (Text, ClaimRef);
+
+/// Version of a claim and the node that will be selected for it.
+type AssumedNode = (Text, Text);
 
 /// A volume that will be bound to a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,13 +81,13 @@ pub struct Volumes {
     /// `VolumeAttachment` by name.
     pub attachments: Table<VolumeAttachment>,
     /// Number of pods with a node that use each claim, by `namespace/name`.
-    users: Map<Text, u32>,
+    pub(super) users: Map<Text, u32>,
     /// Pending volume operations by pod UID.
-    reserved: BTreeMap<Uid, ReservedVolumes>,
-    /// Claims to which volumes will be bound, by volume, with the volume's version.
-    assumed_claims: BTreeMap<Text, (Text, ClaimRef)>,
-    /// Nodes that will be selected for claims, by claim, with the claim's version.
-    assumed_nodes: BTreeMap<NamespacedName, (Text, Text)>,
+    pub(super) reserved: BTreeMap<Uid, ReservedVolumes>,
+    /// Claims to which volumes will be bound, by volume.
+    pub(super) assumed_claims: BTreeMap<Text, AssumedClaim>,
+    /// Nodes that will be selected for claims, by claim.
+    pub(super) assumed_nodes: BTreeMap<NamespacedName, AssumedNode>,
 }
 
 impl Volumes {
@@ -117,6 +124,37 @@ impl Volumes {
     /// Returns the pending volume operations of a pod.
     pub fn reserved(&self, uid: &Uid) -> Option<&ReservedVolumes> {
         self.reserved.get(uid)
+    }
+
+    /// Saves what a new reservation for a pod replaces; `None` stands for no reservation.
+    fn mark(&self, uid: &Uid, new: Option<&ReservedVolumes>) -> ReservationMark {
+        let old = self.reserved.get(uid);
+        let mut mark = ReservationMark {
+            uid: uid.clone(),
+            reserved: old.cloned(),
+            claims: Vec::new(),
+            nodes: Vec::new(),
+        };
+        for reserved in old.into_iter().chain(new) {
+            for ReservedBinding { volume, .. } in &reserved.bindings {
+                mark.claims.push((volume.clone(), self.assumed_claims.get(volume).cloned()));
+            }
+            for ReservedProvision { claim, .. } in &reserved.provisions {
+                mark.nodes.push((claim.clone(), self.assumed_nodes.get(claim).cloned()));
+            }
+        }
+        mark
+    }
+
+    /// Restores the reservations that a mark has saved.
+    fn restore(&mut self, mark: ReservationMark) {
+        set(&mut self.reserved, mark.uid, mark.reserved);
+        for (volume, assumed) in mark.claims {
+            set(&mut self.assumed_claims, volume, assumed);
+        }
+        for (claim, assumed) in mark.nodes {
+            set(&mut self.assumed_nodes, claim, assumed);
+        }
     }
 
     pub(crate) fn reserve(&mut self, uid: Uid, reserved: ReservedVolumes) {
@@ -191,6 +229,22 @@ impl Volumes {
     }
 }
 
+/// What an undo restores of the reservations.
+#[derive(Clone, Debug)]
+pub(super) struct ReservationMark {
+    uid: Uid,
+    reserved: Option<ReservedVolumes>,
+    claims: Vec<(Text, Option<AssumedClaim>)>,
+    nodes: Vec<(NamespacedName, Option<AssumedNode>)>,
+}
+
+fn set<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => drop(map.insert(key, value)),
+        None => drop(map.remove(&key)),
+    }
+}
+
 impl State {
     /// Returns the limits and attachments of CSI drivers by node.
     pub fn driver_limits(&mut self) -> Arc<DriverLimits> {
@@ -202,15 +256,26 @@ impl State {
     /// [`State::forget_volumes`] or the binding of all claims.
     pub fn reserve_volumes(&mut self, pod: PodIdx, reserved: ReservedVolumes) {
         let uid = self.pods.get(pod).uid.clone();
+        self.record(|state| UndoStep::Volumes(state.volumes.mark(&uid, Some(&reserved))));
         self.volumes.reserve(uid, reserved);
         self.bump(Areas::CLAIMS_IN_USE);
     }
 
     /// Drops the reservation made by [`State::reserve_volumes`], if any.
     pub fn forget_volumes(&mut self, pod: PodIdx) {
-        if self.volumes.forget(&self.pods.get(pod).uid) {
+        let uid = &self.pods.get(pod).uid;
+        if self.volumes.reserved(uid).is_some() {
+            let uid = uid.clone();
+            self.record(|state| UndoStep::Volumes(state.volumes.mark(&uid, None)));
+            self.volumes.forget(&uid);
             self.bump(Areas::CLAIMS_IN_USE);
         }
+    }
+
+    /// Undoes a reservation or the end of one.
+    pub(super) fn restore_volumes(&mut self, mark: ReservationMark) {
+        self.volumes.restore(mark);
+        self.bump(Areas::CLAIMS_IN_USE);
     }
 }
 

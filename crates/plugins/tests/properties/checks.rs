@@ -122,7 +122,7 @@ impl World {
     fn check_nominations(&self) -> Result<(), String> {
         let state = self.engine.state();
         for uid in self.known.keys() {
-            let node = state.pods.find(uid).and_then(|pod| self.engine.nominated_node(pod));
+            let node = state.pods.find(uid).and_then(|pod| self.engine.nominator().node_of(pod));
             let node = node.map(|node| state.nodes.name(node));
             let wanted = self.nominations.nodes.get(uid).map(|node| &**node);
             if node != wanted {

@@ -230,7 +230,7 @@ impl FullCluster {
         for pod in self.pods.values().filter(|pod| pod.node.is_empty()) {
             let engine = &other.engine;
             let index = engine.state().pods.find(&pod.uid).ok_or("a pod is not known")?;
-            let node = engine.nominated_node(index);
+            let node = engine.nominator().node_of(index);
             let node = node.map_or("", |node| engine.state().nodes.name(node));
             if node != pod.nominated_node {
                 return Err(format!("{} is nominated for {node:?} after a restart", pod.uid));

@@ -7,6 +7,7 @@ mod evictions;
 mod generators;
 mod nominations;
 mod steps;
+mod trials;
 mod world;
 
 use proptest::prelude::*;

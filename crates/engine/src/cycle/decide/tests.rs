@@ -60,6 +60,7 @@ impl Bench {
         let pod = self.state.find_pod("default", "pod").unwrap();
         let mut inputs = DecisionInputs {
             nominator: &self.nominator,
+            excluded: None,
             start: &mut self.start,
             draw,
             column_pool: &mut self.pool,

@@ -6,7 +6,7 @@ use super::*;
 use crate::cycle::testing::{Judge, Stub, ZoneLimit, class, labelled, pods_on, profile, web};
 use crate::framework::PreFilterResult;
 use crate::index::ResourceIdx;
-use crate::object::{Pod, Protocol, Volume};
+use crate::object::{HostPort, Pod, Protocol, Volume};
 use crate::queue::Nominator;
 use crate::testing;
 

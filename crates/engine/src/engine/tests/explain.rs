@@ -1,6 +1,7 @@
 //! Explanations: what a pod's attempt would lead to, without a change of the engine.
 
 use crate::engine::testing::*;
+use crate::framework::{Permit, Rejection};
 use crate::object::Pod;
 use crate::queue::QueueStage;
 
@@ -70,4 +71,29 @@ fn nominated_pods_count_in_an_explanation() {
     assert_eq!(feasible, ["n1"]);
     let (feasible, _) = explain(&mut harness, important("p", 800, 10)).unwrap();
     assert_eq!(feasible, ["n1"], "its own nomination does not count against it");
+}
+
+#[test]
+fn reserve_and_permit_are_asked_about_the_chosen_node_and_nothing_stays_reserved() {
+    let mut harness = Harness::new(&[("n1", 1000)]);
+    let rejection = Rejection::unschedulable("taken");
+    harness.script.refusals.lock().insert(("ReserveB", "refused".to_owned()), rejection.clone());
+    harness.wait_at("PermitB", "held", MINUTE);
+    let now = harness.now;
+    let mut asked = |name: &str| {
+        let answer = harness.engine.explain(pending(name, 600), now, |_, profile, found| {
+            let name = |plugin| profile.plugin_name(plugin).to_owned();
+            let reserve = found.reserve.into_iter().map(|(plugin, no)| (name(plugin), no));
+            let permit = found.permit.into_iter().map(|(plugin, answer)| (name(plugin), answer));
+            (reserve.collect::<Vec<_>>(), permit.collect::<Vec<_>>())
+        });
+        answer.unwrap()
+    };
+    let reserved = |refusal| vec![("ReserveA".to_owned(), None), ("ReserveB".to_owned(), refusal)];
+    assert_eq!(asked("refused"), (reserved(Some(rejection)), vec![]));
+    let wait = Permit::Wait { timeout: MINUTE };
+    let permit = vec![("PermitA".to_owned(), Permit::Allow), ("PermitB".to_owned(), wait)];
+    assert_eq!(asked("held"), (reserved(None), permit));
+    assert!(harness.script.reserved.lock().is_empty());
+    assert_eq!(harness.place(pending("p", 900)), ["bind p to n1"]);
 }

@@ -86,13 +86,14 @@ fn there_is_one_state_of_each_type() {
 fn saved_states_are_restored_and_the_restoration_is_a_change() {
     let mut state = with_state();
     state.add_pod(counted("p", "a"));
-    let (saved, before) = (state.plugin_states.save(), state.plugin_states.clone());
+    let (saved, before) = (state.plugin_states.save(), state.plugin_states.content());
     let seen = version(&state);
-    state.plugin_states.restore(state.plugin_states.save());
+    let unchanged = state.plugin_states.save();
+    state.plugin_states.restore(&unchanged);
     assert_eq!(version(&state), seen, "nothing was changed");
     state.plugin_states.get_mut::<Counted>().unwrap().placed = 7;
-    assert!(!state.plugin_states.same_content(&before));
-    state.plugin_states.restore(saved);
-    assert!(state.plugin_states.same_content(&before));
+    assert_ne!(state.plugin_states.content(), before);
+    state.plugin_states.restore(&saved);
+    assert_eq!(state.plugin_states.content(), before);
     assert!(version(&state) > seen + 1);
 }

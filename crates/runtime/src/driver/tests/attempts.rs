@@ -3,6 +3,20 @@
 use super::*;
 
 #[test]
+fn a_fork_has_the_pods_of_the_engine() {
+    local(async {
+        let mut fixture = DriverFixture::leading(2).await;
+        assert_eq!(fixture.issued().await.len(), 2);
+        let (reply, fork) = oneshot::channel();
+        fixture.send(Input::Fork { reply }).await;
+        let fork = fork.await.unwrap();
+        let (state, p0) = (fork.state(), fork.state().pods.find(&"p0".into()).unwrap());
+        assert_eq!(state.pods.count(), 2);
+        assert!(state.pods.get(p0).assumed, "as the engine has it");
+    });
+}
+
+#[test]
 fn unschedulable_pods_are_counted_by_the_plugins_that_rejected_them() {
     local(async {
         let mut fixture = DriverFixture::leading(0).await;
