@@ -27,8 +27,12 @@ impl World {
 
     /// No unschedulable pod that waits for an event would fit.
     fn check_unschedulable(&mut self) -> Result<(), String> {
-        if std::mem::take(&mut self.changed_without_event) && self.engine.audit_waiting().is_err() {
-            self.wait_until_retried()?;
+        if std::mem::take(&mut self.changed_without_event) {
+            // The audit skips nodes with nominated pods, so there a pod may turn out to fit only later.
+            let is_partial = !self.nominations.nodes.is_empty();
+            if is_partial || self.engine.audit_waiting().is_err() {
+                self.wait_until_retried()?;
+            }
         }
         self.engine.audit_waiting()
     }
