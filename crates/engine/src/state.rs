@@ -30,7 +30,9 @@ pub mod volumes;
 
 use std::sync::Arc;
 
-use crate::object::{DaemonSet, Deployment, DeviceClass, DisruptionBudget, Namespace, Workload};
+use crate::object::{
+    DaemonSet, Deployment, DeviceClass, DisruptionBudget, Job, Namespace, Workload,
+};
 
 use driver_limits::DriverLimits;
 use images::Images;
@@ -85,6 +87,8 @@ pub struct State {
     pub deployments: Table<Deployment>,
     /// DaemonSets; empty unless they are watched.
     pub daemon_sets: Table<DaemonSet>,
+    /// Jobs; empty unless they are watched.
+    pub jobs: Table<Job>,
     budgets: Table<DisruptionBudget>,
     device_classes: Table<DeviceClass>,
     versions: Versions,
