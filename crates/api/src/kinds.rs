@@ -9,7 +9,7 @@ use engine::object::{ClusterObject, ObjectKind, ObjectName, Uid, WorkloadKind};
 
 use crate::lower::{
     self, Lower as _, Lowered, LoweringCache, RawBudget, RawCsiDriver, RawCsiNode,
-    RawCsiStorageCapacity, RawDaemonSet, RawDeployment, RawDeviceClass, RawMapWorkload,
+    RawCsiStorageCapacity, RawDaemonSet, RawDeployment, RawDeviceClass, RawJob, RawMapWorkload,
     RawNamespace, RawNode, RawPersistentVolume, RawPersistentVolumeClaim, RawPod, RawSet,
     RawStorageClass, RawVolumeAttachment, Source,
 };
@@ -207,6 +207,10 @@ pub const KINDS: &[Kind] = &[
             "/apis/apps/v1/daemonsets",
             lower::daemon_set::DAEMON_SET
         )
+    },
+    Kind {
+        needed: Needed::ForMoves,
+        ..kind!("Job", Job, RawJob, "/apis/batch/v1/jobs", lower::job::JOB)
     },
     kind!("Namespace", Namespace, RawNamespace, "/api/v1/namespaces", schema::NAMESPACE),
     kind!(

@@ -21,6 +21,7 @@ mod affinity;
 pub(crate) mod daemon_set;
 pub(crate) mod deployment;
 mod field_numbers;
+pub(crate) mod job;
 pub mod limits;
 mod lowering_cache;
 mod node;
@@ -44,6 +45,7 @@ use serde_json::Value;
 
 pub(crate) use daemon_set::RawDaemonSet;
 pub(crate) use deployment::RawDeployment;
+pub(crate) use job::RawJob;
 pub use lowering_cache::LoweringCache;
 pub(crate) use node::RawNode;
 pub(crate) use pod::RawPod;

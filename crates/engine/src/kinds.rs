@@ -17,6 +17,7 @@ macro_rules! with_kinds {
             StatefulSet(crate::object::Workload) "apps/StatefulSet" in stateful_sets, WORKLOADS, [];
             Deployment(crate::object::Deployment) "apps/Deployment" in deployments, NONE, [];
             DaemonSet(crate::object::DaemonSet) "apps/DaemonSet" in daemon_sets, NONE, [];
+            Job(crate::object::Job) "batch/Job" in jobs, NONE, [];
             PodDisruptionBudget(crate::object::DisruptionBudget) "policy/PodDisruptionBudget" in budgets, NONE, [];
             PersistentVolume(crate::object::PersistentVolume) "PersistentVolume" in volumes.volumes, VOLUMES, [ADD UPDATE];
             PersistentVolumeClaim(crate::object::PersistentVolumeClaim) "PersistentVolumeClaim" in volumes.claims, VOLUMES, [ADD UPDATE];

@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod daemon_set;
 pub mod deployment;
 pub mod digest;
+pub mod job;
 pub mod labels;
 pub mod node;
 pub mod pod;
@@ -22,6 +23,7 @@ pub use cluster::{ClusterObject, ObjectKind, ObjectName, Stored};
 pub use daemon_set::DaemonSet;
 pub use deployment::Deployment;
 pub use digest::Digest;
+pub use job::Job;
 pub use labels::Labels;
 pub use node::{Image, Node, Taint, TaintEffect};
 pub use pod::{

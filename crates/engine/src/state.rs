@@ -36,7 +36,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::index::PodIdx;
-use crate::object::{DaemonSet, Deployment, DeviceClass, DisruptionBudget, Namespace, Workload};
+use crate::object::{
+    DaemonSet, Deployment, DeviceClass, DisruptionBudget, Job, Namespace, Workload,
+};
 
 use driver_limits::DriverLimits;
 use images::Images;
@@ -96,6 +98,8 @@ pub struct State {
     pub deployments: Table<Deployment>,
     /// DaemonSets; empty unless they are watched.
     pub daemon_sets: Table<DaemonSet>,
+    /// Jobs; empty unless they are watched.
+    pub jobs: Table<Job>,
     budgets: Table<DisruptionBudget>,
     device_classes: Table<DeviceClass>,
     versions: Versions,

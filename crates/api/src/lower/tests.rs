@@ -5,8 +5,8 @@ use std::sync::Arc;
 use engine::change::Change;
 use engine::object::{
     ClusterObject, CsiDriver, CsiNode, CsiStorageCapacity, DaemonSet, Deployment, DeviceClass,
-    DisruptionBudget, Namespace, Operator, PersistentVolume, PersistentVolumeClaim, Requirement,
-    Resources, Selector, StorageClass, VolumeAttachment, Workload, WorkloadKind,
+    DisruptionBudget, Job, Namespace, Operator, PersistentVolume, PersistentVolumeClaim,
+    Requirement, Resources, Selector, StorageClass, VolumeAttachment, Workload, WorkloadKind,
 };
 use serde_json::json;
 
@@ -45,6 +45,7 @@ lowering! {
     stateful_set: StatefulSet(Workload) "StatefulSet";
     deployment: Deployment(Deployment) "Deployment";
     daemon_set: DaemonSet(DaemonSet) "DaemonSet";
+    job: Job(Job) "Job";
     disruption_budget: PodDisruptionBudget(DisruptionBudget) "PodDisruptionBudget";
     persistent_volume: PersistentVolume(PersistentVolume) "PersistentVolume";
     persistent_volume_claim: PersistentVolumeClaim(PersistentVolumeClaim) "PersistentVolumeClaim";

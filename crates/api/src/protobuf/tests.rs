@@ -224,6 +224,9 @@ fn nodes_and_workloads_lower_equally_from_both_encodings() {
     });
     let spec = json!({"selector": selector()});
     assert_alike("DaemonSet", &json!({"metadata": meta(), "spec": spec, "status": rollout}));
+    let status = json!({"active": 1, "succeeded": 2, "failed": 3});
+    let spec = json!({"parallelism": 4, "completions": 5, "suspend": true});
+    assert_alike("Job", &json!({"metadata": meta(), "spec": spec, "status": status}));
     let budget = json!({
         "metadata": meta(), "spec": {"selector": selector()},
         "status": {"disruptionsAllowed": 2, "disruptedPods": {"p": "2026-01-31T12:00:00Z"}},

@@ -24,8 +24,8 @@ impl State {
         lines.push(format!("{namespaces:?} {services:?} {budgets:?} {device_classes:?}"));
         let Self { replication_controllers, replica_sets, stateful_sets, .. } = self;
         lines.push(format!("{replication_controllers:?} {replica_sets:?} {stateful_sets:?}"));
-        let Self { deployments, daemon_sets, waiting_on_permit, plugin_states, .. } = self;
-        lines.push(format!("{deployments:?} {daemon_sets:?} {waiting_on_permit:?}"));
+        let Self { deployments, daemon_sets, jobs, waiting_on_permit, plugin_states, .. } = self;
+        lines.push(format!("{deployments:?} {daemon_sets:?} {jobs:?} {waiting_on_permit:?}"));
         lines.push(plugin_states.content());
         lines
     }

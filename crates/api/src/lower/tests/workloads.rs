@@ -81,3 +81,18 @@ fn the_progress_of_rollouts_is_lowered() {
     let set = daemon_set(&of(json!({}), status)).0.unwrap();
     assert_eq!((set.rollout.desired, set.rollout.is_complete()), (4, false));
 }
+
+#[test]
+fn jobs_are_lowered() {
+    let metadata = json!({
+        "name": "j", "ownerReferences": [{"kind": "CronJob", "name": "c", "controller": true}],
+    });
+    let bare = job(&json!({"metadata": metadata, "spec": {}})).0.unwrap();
+    assert_eq!((bare.parallelism, bare.completions, bare.suspended), (1, None, false));
+    assert_eq!(bare.owner.unwrap().name, "c");
+    let status = json!({"active": 1, "succeeded": 2, "failed": 3});
+    let spec = json!({"parallelism": 4, "completions": 5, "suspend": true});
+    let full = job(&json!({"metadata": {"name": "j"}, "spec": spec, "status": status})).0.unwrap();
+    assert_eq!((full.parallelism, full.completions, full.suspended), (4, Some(5), true));
+    assert_eq!((full.active, full.succeeded, full.failed), (1, 2, 3));
+}
