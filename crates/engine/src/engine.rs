@@ -40,7 +40,7 @@ use crate::map::Map;
 use crate::object::Pod;
 use crate::queue::{Nominator, Queue, QueueConfig, Subscriptions};
 use crate::state::State;
-use crate::stopwatch::{AttemptTimes, Clock, Stopwatch};
+use crate::stopwatch::{Clock, Measurements};
 
 use self::core::Core;
 use binding::BindingCycle;
@@ -81,7 +81,6 @@ pub struct Engine {
     /// Position in the visiting order at which the next visit begins.
     visit_start: usize,
     column_pool: ColumnPool,
-    stopwatch: Stopwatch,
     random: u64,
     /// Set if random numbers choose among ties.
     is_seeded: bool,
@@ -103,7 +102,6 @@ impl Engine {
             nominations: Nominations::default(),
             visit_start: 0,
             column_pool: ColumnPool::default(),
-            stopwatch: Stopwatch::default(),
             random: settings.seed.unwrap_or(0),
             is_seeded: settings.seed.is_some(),
         }
@@ -124,14 +122,14 @@ impl Engine {
         &self.core.profiles
     }
 
-    /// Sets or removes the clock that times the next attempts, and resets the measurements.
+    /// Sets or removes the clock that measures attempts and calls of plugins.
     pub fn set_clock(&mut self, clock: Option<Clock>) {
-        self.stopwatch.set(clock);
+        self.core.state.stopwatch.set_clock(clock);
     }
 
-    /// Returns the measurements since [`Self::set_clock`].
-    pub fn attempt_times(&self) -> AttemptTimes {
-        self.stopwatch.times()
+    /// Returns and resets what was measured. With a clock, they must be taken regularly.
+    pub fn take_measurements(&mut self) -> Measurements {
+        self.core.state.stopwatch.take()
     }
 
     /// Applies a change at time `now` (nanoseconds since the epoch) and appends commands.

@@ -31,6 +31,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::object::{DisruptionBudget, Namespace, Text, Workload, WorkloadKind};
+use crate::stopwatch::Stopwatch;
 
 use driver_limits::DriverLimits;
 use images::Images;
@@ -80,6 +81,8 @@ pub struct State {
     versions: Versions,
     /// Computed on first use; dropped when nodes or volumes change.
     driver_limits: Option<Arc<DriverLimits>>,
+    /// Measures the calls of plugins, which all have the state.
+    pub(crate) stopwatch: Stopwatch,
 }
 
 impl State {

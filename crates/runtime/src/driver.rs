@@ -21,7 +21,7 @@ use crate::bind::BindWindow;
 use crate::execute::PodCommand;
 use crate::metrics::Metrics;
 use crate::resources::PodPage;
-use crate::timing::Sampler;
+use crate::timing;
 use crate::traces::{AttemptSpan, Traces};
 
 mod attempts;
@@ -95,7 +95,6 @@ pub struct Driver {
     window: Arc<BindWindow>,
     status: Arc<DriverStatus>,
     metrics: Metrics,
-    sampler: Sampler,
     event_seconds: EventHistograms,
     clock: EngineClock,
     /// Attempts whose bind is in flight; `Change::Bound` ends them.
@@ -124,17 +123,16 @@ pub struct Driver {
 impl Driver {
     /// Creates a loop that starts to decide once the first lists of `kinds` kinds are complete.
     pub fn new(
-        engine: Engine,
+        mut engine: Engine,
         executor: mpsc::Sender<PodCommand>,
         window: Arc<BindWindow>,
         status: Arc<DriverStatus>,
         metrics: Metrics,
-        sampler: Sampler,
         kinds: usize,
     ) -> Self {
+        timing::measure(&mut engine);
         Self {
             engine,
-            sampler,
             event_seconds: event_timing::event_histograms(&metrics),
             executor,
             window,
@@ -206,6 +204,7 @@ impl Driver {
                 return;
             }
             self.apply(Change::Tick, now);
+            timing::record(&mut self.engine, &self.metrics);
             self.dispatch(None).await;
             for _ in 0..DECISIONS_PER_TURN_MAX {
                 if !self.can_decide() {
@@ -213,10 +212,9 @@ impl Driver {
                 }
                 status.liveness.begin_step();
                 let begun = Instant::now();
-                self.sampler.begin(&mut self.engine);
                 self.apply(Change::Schedule { limit: 1 }, begun);
                 self.metrics.observe_algorithm(begun.elapsed().as_secs_f64());
-                self.sampler.end(&mut self.engine);
+                timing::record(&mut self.engine, &self.metrics);
                 self.dispatch(Some(begun)).await;
             }
             self.publish_gauges();

@@ -28,7 +28,6 @@ use crate::lease::Fence;
 use crate::metrics::Metrics;
 use crate::pod_status::StatusWriter;
 use crate::resources::PodResources;
-use crate::timing::Sampler;
 use crate::traces::Traces;
 use crate::wake_batch::WakeBatcher;
 use crate::watch::{Reflector, WatchStatus};
@@ -138,7 +137,6 @@ impl EngineSide {
     pub fn run(
         self,
         engine: Engine,
-        sampler: Sampler,
         wake_batcher: &Arc<WakeBatcher>,
     ) -> Result<(), SchedulerError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -146,7 +144,7 @@ impl EngineSide {
             .build()
             .map_err(SchedulerError::EngineRuntime)?;
         let Self { inputs, commands, window, status, metrics, traces } = self;
-        let driver = Driver::new(engine, commands, window, status, metrics, sampler, KINDS.len());
+        let driver = Driver::new(engine, commands, window, status, metrics, KINDS.len());
         runtime.block_on(wake_batcher.run(driver.with_traces(traces).run(inputs)));
         Ok(())
     }

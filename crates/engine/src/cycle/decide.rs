@@ -7,7 +7,6 @@ use crate::framework::{Code, Point, Profile, Rejection};
 use crate::index::{NodeIdx, PodIdx};
 use crate::queue::Nominator;
 use crate::state::State;
-use crate::stopwatch::Stopwatch;
 
 use super::choose::{TieBreak, any_winner};
 use super::diagnosis::Diagnosis;
@@ -44,8 +43,6 @@ pub struct DecisionInputs<'a> {
     pub draw: Option<u64>,
     /// Reused memory.
     pub(crate) column_pool: &'a mut ColumnPool,
-    /// Measures the phases if it has a clock.
-    pub(crate) stopwatch: &'a mut Stopwatch,
 }
 
 /// Chooses the node of a pod. The evaluation is that of the pod's class.
@@ -59,9 +56,9 @@ pub fn decide(
     if state.nodes.count() == 0 {
         return Decision::NoNodes;
     }
-    let begun = inputs.stopwatch.now();
+    let begun = state.stopwatch.now();
     evaluation.refresh(profile, state);
-    inputs.stopwatch.filtered(begun);
+    state.stopwatch.filtered(begun);
     let rivals = Rivals::of(inputs.nominator, state, pod);
     if evaluation.rejected.is_some() {
         return Decision::Unschedulable(evaluation.diagnose(profile, state, rivals));
@@ -91,7 +88,7 @@ fn decide_over_all(
     rivals: Rivals,
     inputs: &mut DecisionInputs,
 ) -> Decision {
-    let DecisionInputs { start, draw, column_pool, stopwatch, .. } = inputs;
+    let DecisionInputs { start, draw, column_pool, .. } = inputs;
     let begun = **start % state.nodes.count();
     if let Some((_, nodes)) = &evaluation.narrowed {
         // A full visit ends where it began; a narrowed one advances by the number of its nodes.
@@ -105,10 +102,10 @@ fn decide_over_all(
         let node = evaluation.open().0.iter().next().unwrap_or(NodeIdx::NONE);
         return Decision::Node { node, feasible };
     }
-    let time = stopwatch.now();
+    let time = state.stopwatch.now();
     let ranking = evaluation.rank_open(profile, state, column_pool);
     let chosen = ranking.choose(draw.map_or(TieBreak::First(begun), TieBreak::Any));
-    stopwatch.scored(time);
+    state.stopwatch.scored(time);
     let decision = match (ranking.failure(profile), chosen) {
         (Some(ScoringError(text)), _) => Decision::Error(text),
         (None, Some(node)) => Decision::Node { node, feasible },
@@ -131,10 +128,10 @@ fn decide_over_list(
     sample: Option<usize>,
     inputs: &mut DecisionInputs,
 ) -> Decision {
-    let DecisionInputs { start, draw, stopwatch, .. } = inputs;
-    let time = stopwatch.now();
+    let DecisionInputs { start, draw, .. } = inputs;
+    let time = state.stopwatch.now();
     let visited = visit(profile, evaluation, state, verdicts, sample, **start);
-    stopwatch.filtered(time);
+    state.stopwatch.filtered(time);
     let (feasible, diagnosis) = match visited {
         Ok(visited) => visited,
         Err(error) => return Decision::Error(error),
@@ -147,13 +144,13 @@ fn decide_over_list(
     if let [node] = *feasible {
         return Decision::Node { node, feasible: 1 };
     }
-    let time = stopwatch.now();
+    let time = state.stopwatch.now();
     let scores = Scores::new(profile, &evaluation.class, state, &feasible);
     let winner = scores.map(|scores| match draw {
         Some(random) => any_winner(&scores.totals, *random),
         None => scores.winner(),
     });
-    stopwatch.scored(time);
+    state.stopwatch.scored(time);
     match winner {
         Ok(Some(winner)) => Decision::Node { node: feasible[winner], feasible: feasible.len() },
         Ok(None) => Decision::Error("no best node among the feasible ones".to_owned()),

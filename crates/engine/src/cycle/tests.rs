@@ -23,7 +23,6 @@ use crate::index::{NodeIdx, PodIdx};
 use crate::object::{Node, Pod};
 use crate::queue::Nominator;
 use crate::state::State;
-use crate::stopwatch::Stopwatch;
 use crate::testing as objects;
 
 const NODES: usize = 9;
@@ -196,13 +195,8 @@ impl Cluster {
         pool: &mut ColumnPool,
         (pod, draw): (PodIdx, Option<u64>),
     ) -> Decision {
-        let mut inputs = DecisionInputs {
-            nominator: &self.nominator,
-            start: &mut 0,
-            draw,
-            column_pool: pool,
-            stopwatch: &mut Stopwatch::default(),
-        };
+        let mut inputs =
+            DecisionInputs { nominator: &self.nominator, start: &mut 0, draw, column_pool: pool };
         decide(profile, evaluation, &mut self.state, pod, &mut inputs)
     }
 
@@ -335,7 +329,6 @@ proptest! {
                 start: &mut 0,
                 draw: None,
                 column_pool: &mut ColumnPool::default(),
-                stopwatch: &mut Stopwatch::default(),
             };
             match shortlist(profile, &mut kept, &mut cluster.state, pod, &inputs, true) {
                 Ok(shortlist) => {

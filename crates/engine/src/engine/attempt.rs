@@ -59,7 +59,9 @@ impl Engine {
     /// Makes an attempt for the next pod. Returns `false` if there is none.
     pub(super) fn attempt(&mut self) -> bool {
         let Some(queued) = self.queue.pop(&self.core) else { return false };
+        self.core.state.stopwatch.begin_attempt();
         self.begin_attempt(&queued);
+        self.core.state.stopwatch.end_attempt();
         true
     }
 
@@ -79,12 +81,11 @@ impl Engine {
                 start: &mut engine.visit_start,
                 draw,
                 column_pool: &mut engine.column_pool,
-                stopwatch: &mut engine.stopwatch,
             };
             let profile = &engine.core.profiles[queued.profile()];
             let state = &mut engine.core.state;
             let decision = decide(profile, evaluation, state, queued.pod, &mut inputs);
-            engine.stopwatch.decided(queued.profile(), &decision);
+            engine.core.state.stopwatch.decided(queued.profile(), &decision);
             engine.apply_decision(
                 queued,
                 evaluation,
@@ -111,9 +112,9 @@ impl Engine {
             kept
         } else {
             let class = self.core.classes.class(evaluator).clone();
-            let begun = self.stopwatch.now();
+            let begun = self.core.state.stopwatch.now();
             let evaluation = Evaluation::new(profile, class, &mut self.core.state);
-            self.stopwatch.filtered(begun);
+            self.core.state.stopwatch.filtered(begun);
             Box::new(evaluation)
         };
         let progress = part(self, &mut evaluation);
@@ -172,7 +173,7 @@ impl Engine {
         let profile = &self.core.profiles[queued.profile()];
         for plugin in profile.at(Point::Reserve) {
             let mut reservation = Reservation { state: &mut self.core.state, pod, node };
-            if let Err(rejection) = profile.plugins[*plugin].reserve(&mut reservation) {
+            if let Err(rejection) = profile.reserve(*plugin, &mut reservation) {
                 let failure =
                     self.failure_on_chosen_node("Reserve", queued.profile(), *plugin, &rejection);
                 self.unreserve_all(queued.profile(), pod);
@@ -182,7 +183,7 @@ impl Engine {
         let mut waits = Vec::new();
         for plugin in self.core.profiles[queued.profile()].at(Point::Permit) {
             let profile = &self.core.profiles[queued.profile()];
-            match profile.plugins[*plugin].permit(&self.core.state, pod, node) {
+            match profile.permit(*plugin, &self.core.state, pod, node) {
                 Permit::Allow => {}
                 Permit::Wait { timeout } => {
                     waits.push((
@@ -236,11 +237,8 @@ impl Engine {
         let node = self.core.state.pods.get(pod).node;
         let profile = &self.core.profiles[profile];
         for plugin in profile.at(Point::Reserve).iter().rev() {
-            profile.plugins[*plugin].unreserve(&mut Reservation {
-                state: &mut self.core.state,
-                pod,
-                node,
-            });
+            let state = &mut self.core.state;
+            profile.unreserve(*plugin, &mut Reservation { state, pod, node });
         }
         self.core.state.displace(pod);
     }

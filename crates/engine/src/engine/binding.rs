@@ -105,10 +105,9 @@ impl Engine {
         let mut requests = Vec::new();
         let mut timeout = 0;
         for plugin in profile.at(Point::PreBind) {
-            let plugin = &profile.plugins[*plugin];
-            let wanted = plugin.pre_bind(&self.core.state, pod, binding.node);
+            let wanted = profile.pre_bind(*plugin, &self.core.state, pod, binding.node);
             if !wanted.is_empty() {
-                timeout = timeout.max(plugin.pre_bind_timeout());
+                timeout = timeout.max(profile.plugins[*plugin].pre_bind_timeout());
                 requests.extend(wanted);
             }
         }

@@ -53,7 +53,7 @@ impl QueueContext for Core {
         let profile = &self.profiles[profile];
         let others = profile.at(Point::PreEnqueue).iter().copied().filter(|p| Some(*p) != first);
         for plugin in first.into_iter().chain(others) {
-            profile.plugins[plugin].pre_enqueue(&self.state, pod).map_err(|_| plugin)?;
+            profile.pre_enqueue(plugin, &self.state, pod).map_err(|_| plugin)?;
         }
         Ok(())
     }
@@ -67,7 +67,6 @@ impl QueueContext for Core {
     }
 
     fn hint(&self, profile: usize, plugin: PluginPosition, class: ClassIdx, event: &Event) -> bool {
-        let plugin = &self.profiles[profile].plugins[plugin];
-        plugin.hint(&self.state, self.classes.class(class), event)
+        self.profiles[profile].hint(plugin, &self.state, self.classes.class(class), event)
     }
 }

@@ -128,7 +128,6 @@ impl Engine {
             start: &mut begun,
             draw: None,
             column_pool: &mut self.column_pool,
-            stopwatch: &mut self.stopwatch,
         };
         let profile = &self.core.profiles[queued.profile()];
         shortlist(profile, evaluation, &mut self.core.state, queued.pod, &inputs, nominated_first)

@@ -44,8 +44,7 @@ fn driver_of(engine: Engine) -> (Driver, mpsc::Receiver<PodCommand>) {
     let (sender, commands) = mpsc::channel(COMMANDS_MAX);
     let (window, status) = (Arc::default(), Arc::default());
     let metrics = Metrics::new("lease");
-    let sampler = crate::timing::instrument(&mut [], &metrics);
-    (Driver::new(engine, sender, window, status, metrics, sampler, KINDS), commands)
+    (Driver::new(engine, sender, window, status, metrics, KINDS), commands)
 }
 
 fn node(name: &str) -> Change {
