@@ -6,7 +6,8 @@
 //!                  ├─ attempt      the next pod: filter, score, assume, reserve, permit
 //!                  ├─ extenders    attempts that wait for extenders
 //!                  ├─ binding      volumes, bind, and their failures
-//!                  ├─ preemption   eviction of victims
+//!                  ├─ preemption   deletion of victims
+//!                  ├─ evictions    as disruption budgets permit
 //!                  └─ nominations  space kept free for preemptors
 //! ```
 
@@ -16,6 +17,7 @@ mod binding;
 mod cluster;
 mod core;
 mod decisions;
+mod evictions;
 mod extenders;
 mod nominations;
 mod pods;
@@ -29,25 +31,26 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::change::Change;
-use crate::command::{Command, PodName};
+use crate::command::{Command, PodRef};
 use crate::cycle::choose::next_random;
 use crate::cycle::explain::{Explanation, class_of, explain};
 use crate::cycle::post_filter::PostFilterInput;
 use crate::cycle::ranking::ColumnPool;
 use crate::framework::Profile;
-use crate::index::PodIdx;
+use crate::index::{NodeIdx, PodIdx};
 use crate::map::Map;
-use crate::object::Pod;
+use crate::object::{Pod, Uid};
 use crate::queue::{Nominator, Queue, QueueConfig, Subscriptions};
 use crate::state::State;
 use crate::stopwatch::{Clock, Measurements};
 
 use self::core::Core;
-use binding::BindingCycle;
+use binding::{BindingCycle, ConfirmedBind};
 use extenders::ExtenderCall;
 use nominations::Nominations;
 
 pub use audit::AuditPart;
+pub use evictions::{EvictionRequest, EvictionState};
 
 /// Settings of an engine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,6 +73,10 @@ pub struct Engine {
     bindings: Map<PodIdx, BindingCycle>,
     /// The part of `bindings` that waits for a permit.
     waiting_on_permit: BTreeSet<PodIdx>,
+    /// Binds that the watch has confirmed and the API server has not answered yet.
+    confirmed_binds: Map<Uid, ConfirmedBind>,
+    /// The last requested eviction of each pod that has one.
+    evictions: Map<Uid, EvictionState>,
     /// Pods with an open extender call.
     extender_calls: Map<PodIdx, ExtenderCall>,
     /// Pods that wait until an extender call is closed.
@@ -96,6 +103,8 @@ impl Engine {
             commands: Vec::new(),
             bindings: Map::default(),
             waiting_on_permit: BTreeSet::new(),
+            confirmed_binds: Map::default(),
+            evictions: Map::default(),
             extender_calls: Map::default(),
             waiting_for_slot: VecDeque::new(),
             last_ticket: 0,
@@ -117,6 +126,11 @@ impl Engine {
         &self.queue
     }
 
+    /// Returns the nominated node of a pod, if it has one.
+    pub fn nominated_node(&self, pod: PodIdx) -> Option<NodeIdx> {
+        self.core.nominator.node_of(pod)
+    }
+
     /// Returns the profiles.
     pub fn profiles(&self) -> &Arc<[Profile]> {
         &self.core.profiles
@@ -134,10 +148,34 @@ impl Engine {
 
     /// Applies a change at time `now` (nanoseconds since the epoch) and appends commands.
     pub fn apply(&mut self, change: Change, now: i64, commands: &mut Vec<Command>) {
+        self.step(now, commands, |engine| engine.apply_change(change));
+    }
+
+    /// Handles the deadlines that have passed at time `now`: backoff, permits, flushes.
+    pub fn tick(&mut self, now: i64, commands: &mut Vec<Command>) {
+        self.step(now, commands, |engine| {
+            engine.queue.tick(&engine.core, now);
+            engine.expire_permits();
+        });
+    }
+
+    /// Makes a scheduling attempt for the next pod at time `now`. Returns `false` if none is due.
+    pub fn schedule(&mut self, now: i64, commands: &mut Vec<Command>) -> bool {
+        self.step(now, commands, Self::attempt)
+    }
+
+    /// Runs one step, which appends its commands.
+    fn step<T>(
+        &mut self,
+        now: i64,
+        commands: &mut Vec<Command>,
+        step: impl FnOnce(&mut Self) -> T,
+    ) -> T {
         self.core.now = now;
         std::mem::swap(&mut self.commands, commands);
-        self.apply_change(change);
+        let result = step(self);
         std::mem::swap(&mut self.commands, commands);
+        result
     }
 
     fn apply_change(&mut self, change: Change) {
@@ -154,27 +192,18 @@ impl Engine {
             Change::VictimHandled { preemptor, victim, failure } => {
                 self.victim_handled(&preemptor, &victim, failure.is_some());
             }
+            Change::Evicted { uid, outcome } => self.eviction_answered(&uid, outcome),
             Change::ExtendersAnswered { uid, ticket, verdict } => {
                 self.extenders_answered(&uid, ticket, verdict);
             }
             Change::ExtendersAnsweredAboutVictims { uid, ticket, candidates } => {
                 self.extenders_answered_about_victims(&uid, ticket, candidates);
             }
-            Change::Tick => {
-                self.queue.tick(&self.core, self.core.now);
-                self.expire_permits();
-            }
-            Change::Schedule { limit } => {
-                let mut left = limit;
-                while left > 0 && self.attempt() {
-                    left -= 1;
-                }
-            }
             other => self.change_cluster(other),
         }
     }
 
-    /// Returns the time of the next work for [`Change::Tick`].
+    /// Returns the time of the next work for [`Self::tick`].
     pub fn next_deadline(&self) -> Option<i64> {
         let permits = self.permit_deadline();
         self.queue.next_deadline().into_iter().chain(permits).min()
@@ -218,12 +247,16 @@ impl Engine {
         Some(answer)
     }
 
-    fn name(&self, pod: PodIdx) -> PodName {
+    /// Returns a pod as commands name it.
+    fn pod_ref(&self, pod: PodIdx) -> PodRef {
         let record = self.core.state.pods.get(pod);
-        PodName {
+        PodRef {
             namespace: self.core.state.namespace(pod).into(),
             name: record.name.clone(),
             uid: record.uid.clone(),
+            resource_version: record.resource_version,
+            generation: record.generation,
+            scheduler: self.core.state.spec(pod).scheduler_name.clone(),
         }
     }
 

@@ -18,9 +18,9 @@ use crate::api_error::BoxError;
 use crate::bind::{BindWindow, Binder};
 use crate::client::ApiConnection;
 use crate::connect;
-use crate::driver::{COMMANDS_MAX, Driver, DriverStatus, INPUTS_MAX, Input};
+use crate::driver::{COMMANDS_MAX, Driver, DriverStatus, EngineClock, INPUTS_MAX, Input};
 use crate::events::EventRecorder;
-use crate::execute::{Executor, PodCommand};
+use crate::execute::{Executor, TracedCommand};
 use crate::extenders::{ExtenderError, Extenders};
 use crate::gate::{Gate, Throttle};
 use crate::kinds::{KINDS, WatchedKind};
@@ -46,7 +46,8 @@ const FIRST_LIST_DELAY_MAX: Duration = Duration::from_secs(1);
 /// The engine thread's ends of the channels.
 pub struct EngineSide {
     inputs: mpsc::Receiver<Input>,
-    commands: mpsc::Sender<PodCommand>,
+    commands: mpsc::Sender<TracedCommand>,
+    clock: EngineClock,
     window: Arc<BindWindow>,
     status: Arc<DriverStatus>,
     metrics: Metrics,
@@ -56,7 +57,8 @@ pub struct EngineSide {
 /// The I/O thread's ends of the channels.
 pub struct ClusterSide {
     inputs: mpsc::Sender<Input>,
-    commands: mpsc::Receiver<PodCommand>,
+    commands: mpsc::Receiver<TracedCommand>,
+    clock: EngineClock,
     window: Arc<BindWindow>,
     status: Arc<DriverStatus>,
     watches: Watches,
@@ -93,10 +95,12 @@ pub fn connect_sides(
 ) -> (EngineSide, ClusterSide) {
     let (to_engine, inputs) = mpsc::channel(INPUTS_MAX);
     let (commands, to_cluster) = mpsc::channel(COMMANDS_MAX);
+    let clock = EngineClock::start();
     let status = Arc::new(DriverStatus::default());
     let engine = EngineSide {
         inputs,
         commands,
+        clock,
         window: Arc::clone(&window),
         status: Arc::clone(&status),
         metrics: metrics.clone(),
@@ -105,6 +109,7 @@ pub fn connect_sides(
     let cluster = ClusterSide {
         inputs: to_engine,
         commands: to_cluster,
+        clock,
         window,
         status,
         watches: Watches::new(),
@@ -143,8 +148,8 @@ impl EngineSide {
             .enable_time()
             .build()
             .map_err(SchedulerError::EngineRuntime)?;
-        let Self { inputs, commands, window, status, metrics, traces } = self;
-        let driver = Driver::new(engine, commands, window, status, metrics, KINDS.len());
+        let Self { inputs, commands, clock, window, status, metrics, traces } = self;
+        let driver = Driver::new(engine, commands, window, status, metrics, clock, KINDS.len());
         runtime.block_on(wake_batcher.run(driver.with_traces(traces).run(inputs)));
         Ok(())
     }
@@ -266,7 +271,8 @@ impl Scheduler {
         instance: String,
         annotate_latency: bool,
     ) -> Result<Self, SchedulerError> {
-        let ClusterSide { inputs, commands, window, status, watches, metrics, traces } = side;
+        let ClusterSide { inputs, commands, clock, window, status, watches, metrics, traces } =
+            side;
         let watching = ApiConnection::new(config);
         let watching = watching.map_err(|error| SchedulerError::Connection(error.into()))?;
         let binding = ApiConnection::fenced(config);
@@ -285,6 +291,7 @@ impl Scheduler {
         let executor = Executor {
             extenders,
             annotate_latency,
+            clock,
             binder: Binder::new(binding, gate.clone(), window, metrics.clone()),
             client: writing,
             gate: gate.clone(),

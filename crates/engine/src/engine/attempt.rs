@@ -156,7 +156,7 @@ impl Engine {
 
     fn skip_deleted(&mut self, pod: PodIdx) {
         let message = format!("skip schedule deleting pod: {}", self.core.state.full_name(pod));
-        self.commands.push(Command::Warn { pod: self.name(pod), message });
+        self.commands.push(Command::Warn { pod: self.pod_ref(pod), message });
         self.queue.done(&self.core, pod);
     }
 
@@ -298,7 +298,7 @@ impl Engine {
         self.queue.add_unschedulable(&self.core, pod, rejectors, pending, self.core.now);
         let nominate = self.decide_nomination(pod, failure.nomination);
         self.commands.push(Command::ReportFailure {
-            pod: self.name(pod),
+            pod: self.pod_ref(pod),
             reason: failure.reason,
             message: failure.message,
             nominate,

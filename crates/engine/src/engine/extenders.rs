@@ -150,7 +150,7 @@ impl Engine {
         let nodes = names.collect();
         let ticket = self.open_call(queued.pod, call);
         self.commands.push(Command::AskExtenders {
-            pod: self.name(queued.pod),
+            pod: self.pod_ref(queued.pod),
             ticket,
             extenders,
             nodes,
@@ -297,7 +297,7 @@ impl Engine {
         }
         let named = candidates.iter().map(|candidate| NodeVictims {
             node: Text::from(self.core.state.nodes.name(candidate.node)),
-            victims: candidate.victims.iter().map(|victim| self.name(*victim)).collect(),
+            victims: candidate.victims.iter().map(|victim| self.pod_ref(*victim)).collect(),
             violations: candidate.violations,
         });
         let candidates = named.collect();
@@ -306,7 +306,7 @@ impl Engine {
         let call =
             ExtenderCall { ticket: 0, begun, asked: 1, kind: ExtenderCallKind::Victims(verdict) };
         let ticket = self.open_call(queued.pod, call);
-        let pod = self.name(queued.pod);
+        let pod = self.pod_ref(queued.pod);
         self.commands.push(Command::AskExtendersAboutVictims {
             pod,
             ticket,

@@ -119,9 +119,9 @@ impl World {
     /// A nomination ends when its pod is placed, bound or deleted, when its node goes, or when the
     /// engine or the API server says so; and not otherwise.
     fn check_nominations(&self) -> Result<(), String> {
-        let (state, queue) = (self.engine.state(), self.engine.queue());
+        let state = self.engine.state();
         for uid in self.known.keys() {
-            let node = state.pods.find(uid).and_then(|pod| queue.nominator.node_of(pod));
+            let node = state.pods.find(uid).and_then(|pod| self.engine.nominated_node(pod));
             let node = node.map(|node| state.nodes.name(node));
             let wanted = self.nominations.nodes.get(uid).map(|node| &**node);
             if node != wanted {

@@ -40,7 +40,7 @@ fn try_pods(measured: bool, amounts: &[&str], count: usize) -> (Vec<Command>, St
     for (index, amount) in amounts.iter().enumerate() {
         for number in 0..count {
             engine.apply(pod(&format!("p{index}-{number}"), amount), 0, &mut commands);
-            engine.apply(Change::Schedule { limit: 1 }, 0, &mut commands);
+            engine.schedule(0, &mut commands);
             record(&mut engine, &metrics);
             assert_eq!(engine.take_measurements(), Measurements::default(), "all were recorded");
         }
