@@ -6,7 +6,7 @@ use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::command::PodName;
+use crate::command::PodRef;
 use crate::index::{LabelSetIdx, NodeIdx, PodIdx, SpecIdx};
 use crate::object::{Labels, Pod, PodSpec, Text, Uid};
 use crate::slab::Slab;
@@ -160,10 +160,17 @@ impl State {
         format!("{}/{}", self.namespace(pod), self.pods.get(pod).name)
     }
 
-    /// Returns namespace, name and UID of a pod.
-    pub fn pod_name(&self, pod: PodIdx) -> PodName {
-        let PodRecord { name, uid, .. } = self.pods.get(pod);
-        PodName { namespace: self.namespace(pod).into(), name: name.clone(), uid: uid.clone() }
+    /// Returns a pod as commands name it.
+    pub fn pod_ref(&self, pod: PodIdx) -> PodRef {
+        let record = self.pods.get(pod);
+        PodRef {
+            namespace: self.namespace(pod).into(),
+            name: record.name.clone(),
+            uid: record.uid.clone(),
+            resource_version: record.resource_version,
+            generation: record.generation,
+            scheduler: self.spec(pod).scheduler_name.clone(),
+        }
     }
 
     /// Finds a pod by namespace and name. Scans all pods, so it is for interactive requests only.

@@ -116,7 +116,7 @@ fn a_pod_in_any_place_of_the_queue_can_be_assigned_elsewhere_or_deleted() {
         harness.show(gated(pending("gated", 10)));
         harness.show(pending("rejected", 5000));
         // Active pods are tried before those that back off.
-        harness.tell(crate::change::Change::Schedule { limit: 1 });
+        harness.attempt(1);
         harness.show(pending("active", 10));
         for (pod, stage) in wanted {
             assert_eq!(harness.stage(pod), Some(stage), "{pod}");
