@@ -180,7 +180,7 @@ impl ComparedEngines {
     }
 
     fn apply(&mut self, change: Change) -> Result<(), String> {
-        self.step(|engine, now, commands| engine.apply(change.clone(), now, commands))
+        self.step(move |engine, now, commands| engine.apply(change.clone(), now, commands))
     }
 
     fn attempt(&mut self, limit: usize) -> Result<(), String> {

@@ -306,7 +306,7 @@ impl World {
 
     /// Applies a change to both engines, which must emit the same commands, and records these.
     fn apply(&mut self, change: Change) -> Result<(), String> {
-        self.step(|engine, now, commands| engine.apply(change.clone(), now, commands))
+        self.step(move |engine, now, commands| engine.apply(change.clone(), now, commands))
     }
 
     fn attempt(&mut self, limit: usize) -> Result<(), String> {
