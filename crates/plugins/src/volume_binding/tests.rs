@@ -361,7 +361,8 @@ fn enough_free_storage_is_required() {
                 CsiDriver { name: "d".into(), storage_capacity: counts, ..CsiDriver::default() };
             volumes.drivers.insert(driver);
             for (index, capacity) in capacities.into_iter().enumerate() {
-                volumes.capacities.insert(capacity);
+                let name = format!("c{index}").into();
+                volumes.capacities.insert(CsiStorageCapacity { name, ..capacity });
             }
         });
         check(&mut state, &["c"])

@@ -45,7 +45,7 @@ impl World {
     /// Every pod is where it should be: on its node, in one place of the queue, or both while it is
     /// bound.
     fn check_positions(&self) -> Result<(), String> {
-        let state = self.engine.state();
+        let (state, queue) = (self.engine.state(), self.engine.queue());
         let mut queued = 0;
         for (uid, known) in &self.known {
             let Some(index) = state.pods.find(uid) else {
