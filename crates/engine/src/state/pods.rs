@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::command::PodRef;
 use crate::index::{LabelSetIdx, NodeIdx, PodIdx, SpecIdx};
-use crate::object::{Labels, Pod, PodSpec, Text, Uid};
+use crate::object::{Labels, Pod, PodFacts, PodSpec, Text, Uid};
 use crate::slab::Slab;
 
 use super::plugin_states::Hook;
@@ -49,14 +49,8 @@ pub struct PodRecord {
     pub terminating: bool,
     /// Condition `DisruptionTarget` with reason `PreemptionByScheduler`.
     pub preempted: bool,
-    /// Condition `Ready` is true.
-    pub ready: bool,
-    /// The pod mirrors a static pod of its node.
-    pub mirror: bool,
-    /// Annotation `cluster-autoscaler.kubernetes.io/safe-to-evict`.
-    pub safe_to_evict: Option<bool>,
-    /// Restarts of all containers and init containers.
-    pub restarts: u32,
+    /// Facts for moving the pod.
+    pub facts: PodFacts,
     /// On its node by our decision, not yet confirmed by the watch.
     pub assumed: bool,
     /// Scheduling gates; empty for nearly all pods.
@@ -205,10 +199,7 @@ impl State {
             position_in_spec: 0,
             terminating: pod.terminating,
             preempted: pod.preempted,
-            ready: pod.ready,
-            mirror: pod.mirror,
-            safe_to_evict: pod.safe_to_evict,
-            restarts: pod.restarts,
+            facts: pod.facts,
             assumed: false,
             gates: pod.gates,
         });
@@ -266,10 +257,7 @@ impl State {
         record.priority = new.priority;
         record.start_time = new.start_time.unwrap_or(i64::MAX);
         record.generation = new.generation;
-        record.ready = new.ready;
-        record.mirror = new.mirror;
-        record.safe_to_evict = new.safe_to_evict;
-        record.restarts = new.restarts;
+        record.facts = new.facts;
         // An event from before the deletion may arrive after the response to the deletion.
         record.preempted = new.preempted || record.preempted && record.terminating;
         record.gates = new.gates;
