@@ -91,7 +91,7 @@ pub(crate) fn find_valgrind() -> bool {
 }
 
 fn count() -> Result<InstructionCounts> {
-    run_shown("cargo", &["build", "--release", "--package", "bench"])?;
+    run_shown("cargo", &["build", "--profile", "counted", "--package", "bench"])?;
     let target = target_folder()?;
     let mut counts = InstructionCounts::new();
     for family in FAMILIES {
@@ -117,7 +117,7 @@ fn instructions(target: &Path, family: &str, decisions: usize) -> Result<u64> {
     let output = Command::new("valgrind")
         .arg("--tool=callgrind")
         .arg(profile)
-        .arg(target.join("release/jindou-bench"))
+        .arg(target.join("counted/jindou-bench"))
         .args(["work", "--family", family, "--nodes", &nodes, "--pods", &pods])
         // The size of the environment shifts the stack, which changes the count by a few instructions.
         .env_clear()

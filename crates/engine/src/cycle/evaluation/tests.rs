@@ -221,7 +221,7 @@ fn rejections_with_an_end_limit_the_validity() {
     struct Ends(Option<i64>);
     impl Filter for Ends {
         fn check(&mut self, state: &State, node: NodeIdx) -> NodeVerdict {
-            let until = 100 - pods_on(state, node) as i64;
+            let until = 100 - pods_on(state, node);
             self.0 = self.0.into_iter().chain([until]).min();
             NodeVerdict(1)
         }
@@ -261,7 +261,7 @@ fn filters_are_prepared_anew_when_a_plugin_state_they_depend_on_changes() {
     impl crate::framework::PluginState for Placed {
         fn pod_placed(&mut self, _: &State, _: crate::index::PodIdx, _: NodeIdx) -> bool {
             self.0 += 1;
-            self.0 % 2 == 0
+            self.0.is_multiple_of(2)
         }
 
         fn pod_removed(&mut self, _: &State, _: crate::index::PodIdx, _: NodeIdx) -> bool {

@@ -44,7 +44,9 @@ impl Plugin for Pairs {
         if partners.is_empty() {
             return Permit::Wait { timeout: MINUTE };
         }
-        partners.into_iter().for_each(|partner| context.effects.allow(partner));
+        for partner in partners {
+            context.effects.allow(partner);
+        }
         Permit::Allow
     }
 
@@ -67,7 +69,9 @@ impl Plugin for Pairs {
         let time = state.now() + 5 * SECOND;
         let waits = |pod: &PodIdx| !state.pods.get(*pod).node.is_some();
         let pods = state.pods.iter().map(|(pod, _)| pod).filter(waits);
-        pods.for_each(|pod| effects.wake_at(pod, time));
+        for pod in pods {
+            effects.wake_at(pod, time);
+        }
         event.own
     }
 }
