@@ -2,6 +2,7 @@
 
 mod live;
 
+use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -140,11 +141,16 @@ fn read_pod(file: &Path, keys: &Arc<AnnotationKeys>) -> Result<Pod> {
     report_problems(&file.display().to_string(), &read)?;
     match read.objects.pods.len() {
         1 => Ok(read.objects.pods.remove(0)),
-        0 if !read.ignored.is_empty() => {
-            let kinds: Vec<_> = read.ignored.keys().cloned().collect();
-            bail!("{} contains no pod, only {}", file.display(), kinds.join(", "))
+        0 => {
+            let mut kinds: BTreeSet<String> = read.ignored.into_keys().collect();
+            kinds.extend(read.objects.nodes.first().map(|_| "Node".to_owned()));
+            kinds.extend(read.objects.others.iter().map(|object| format!("{:?}", object.kind())));
+            if !kinds.is_empty() {
+                let kinds: Vec<_> = kinds.into_iter().collect();
+                bail!("{} contains no pod, only {}", file.display(), kinds.join(", "));
+            }
+            bail!("{} contains no pod", file.display())
         }
-        0 => bail!("{} contains no pod", file.display()),
         count => bail!("{} contains {count} pods; expected one", file.display()),
     }
 }

@@ -43,7 +43,7 @@ fn a_pod_file_holds_one_pod() {
         ("empty.yaml", ""),
     ]);
     for (file, expected) in [
-        ("none.yaml", "none.yaml contains no pod, only Deployment.apps"),
+        ("none.yaml", "none.yaml contains no pod, only Deployment"),
         ("two.yaml", "two.yaml contains 2 pods; expected one"),
         ("empty.yaml", "empty.yaml contains no pod"),
     ] {
