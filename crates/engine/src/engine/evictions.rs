@@ -36,19 +36,27 @@ impl Engine {
     /// Requests the eviction of a pod. Returns `false` without a command if the pod is on no node,
     /// terminates already or has an eviction in flight.
     pub fn evict(&mut self, request: EvictionRequest, commands: &mut Vec<Command>) -> bool {
+        let command = self.request_eviction(request);
+        let is_requested = command.is_some();
+        commands.extend(command);
+        is_requested
+    }
+
+    /// Records an eviction as requested and returns its command; `None` if the pod is on no node,
+    /// terminates already or has an eviction in flight.
+    pub(super) fn request_eviction(&mut self, request: EvictionRequest) -> Option<Command> {
         let EvictionRequest { uid, reason, note, grace_period, dry_run } = request;
-        let Some(pod) = self.core.state.pods.find(&uid) else { return false };
+        let pod = self.core.state.pods.find(&uid)?;
         let record = self.core.state.pods.get(pod);
         if !record.node.is_some() || record.assumed || record.terminating {
-            return false;
+            return None;
         }
         if self.evictions.get(&uid) == Some(&EvictionState::InFlight) {
-            return false;
+            return None;
         }
         self.evictions.insert(uid, EvictionState::InFlight);
         let pod = self.pod_ref(pod);
-        commands.push(Command::Evict { pod, reason, note, grace_period, dry_run });
-        true
+        Some(Command::Evict { pod, reason, note, grace_period, dry_run })
     }
 
     /// Returns what is known of the last eviction of a pod that exists.

@@ -11,6 +11,7 @@ use crate::state::State;
 use super::Engine;
 use super::attempt::Failure;
 use super::core::Core;
+use super::evictions::EvictionRequest;
 use super::extenders::AttemptOutcome;
 use super::nominations::Nomination;
 
@@ -37,10 +38,10 @@ pub struct Move {
 /// What became of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Committed {
-    /// Pods that have to be evicted, and are still where the plan has them.
+    /// Pods whose eviction was requested.
     pub evictions: Vec<Move>,
-    /// Moves that no longer apply: the pod is gone, gated, being deleted or bound elsewhere, the
-    /// node is gone, or an extender has a say.
+    /// Moves that no longer apply: the pod is gone, gated, being deleted, being evicted or bound
+    /// elsewhere, the node is gone, or an extender has a say.
     pub refused: Vec<Move>,
 }
 
@@ -69,13 +70,19 @@ impl Plan {
 }
 
 impl Engine {
-    /// Carries out a plan at time `now`: appends the commands of all placements and returns the
-    /// pods to evict.
+    /// Carries out a plan at time `now`: appends the commands of all placements and of the
+    /// evictions, which `evict` describes.
     ///
     /// A waiting pod that fits on its node now is assumed there and goes through Reserve, Permit and
     /// bind as in an attempt. One that does not fit yet is nominated for the node, which keeps the
     /// space of the pods to evict free for it, and is tried again when they are gone.
-    pub fn commit(&mut self, plan: &Plan, now: i64, commands: &mut Vec<Command>) -> Committed {
+    pub fn commit(
+        &mut self,
+        plan: &Plan,
+        now: i64,
+        evict: impl Fn(&Move) -> EvictionRequest,
+        commands: &mut Vec<Command>,
+    ) -> Committed {
         self.core.state.set_now(now);
         std::mem::swap(&mut self.commands, commands);
         let mut committed = Committed::default();
@@ -83,9 +90,12 @@ impl Engine {
             let applies = if change.from.is_empty() {
                 self.place_planned(change)
             } else {
-                let evicts = self.is_on(change);
-                committed.evictions.extend(evicts.then(|| change.clone()));
-                evicts
+                let command = self.is_on(change).then(|| evict(change));
+                let command = command.and_then(|request| self.request_eviction(request));
+                committed.evictions.extend(command.is_some().then(|| change.clone()));
+                let is_requested = command.is_some();
+                self.commands.extend(command);
+                is_requested
             };
             if !applies {
                 committed.refused.push(change.clone());

@@ -3,7 +3,7 @@
 use crate::bitset::NodeSet;
 use crate::cycle::decide::Decision;
 use crate::engine::testing::*;
-use crate::engine::{Committed, Move, Plan, Trial};
+use crate::engine::{Committed, EvictionRequest, Move, Plan, Trial};
 use crate::framework::{Permit, Rejection};
 use crate::index::{NodeIdx, PodIdx};
 use crate::object::{Pod, Text};
@@ -42,13 +42,23 @@ fn to(name: &str, from: &str, to: &str) -> Move {
     Move { pod, from: from.into(), to: to.into() }
 }
 
+fn eviction(change: &Move) -> EvictionRequest {
+    EvictionRequest {
+        uid: change.pod.uid.clone(),
+        reason: "Moved",
+        note: format!("moved from {}", change.from),
+        grace_period: None,
+        dry_run: false,
+    }
+}
+
 impl Harness {
     /// Commits a plan, checks the engine and returns what became of it and the commands as texts.
     #[track_caller]
     fn commit(&mut self, plan: &Plan) -> (Committed, Vec<String>) {
         let mut committed = Committed::default();
         let briefs = self.step(|engine, now, commands| {
-            committed = engine.commit(plan, now, commands);
+            committed = engine.commit(plan, now, eviction, commands);
         });
         (committed, briefs)
     }
@@ -166,7 +176,7 @@ fn a_commit_binds_what_fits_and_nominates_what_needs_the_space_of_evicted_pods()
     let (committed, commands) = harness.commit(&plan);
     assert_eq!(committed.evictions, [to("a", "n1", "")]);
     assert_eq!(committed.refused, []);
-    assert_eq!(commands, ["Unschedulable p, nominate for n1", "bind q to n2"]);
+    assert_eq!(commands, ["evict a", "Unschedulable p, nominate for n1", "bind q to n2"]);
     assert_eq!(harness.nominated("p"), Some("n1"));
     assert_eq!(harness.after(SECOND), [""; 0]);
     harness.now += MINUTE;
