@@ -47,6 +47,8 @@
 
 mod check;
 mod scheduler;
+#[cfg(test)]
+mod tests;
 mod world;
 
 pub use api::answer::{Answer, NodeAnswer, Objection};

@@ -2,8 +2,8 @@
 
 use jindou::object::PodSpec;
 use jindou::{
-    Action, AnnotationKeys, Args, NodePlugin, OtherPod, Permit, PodOnNode, Point, Rejection,
-    Resource, Subscription,
+    Action, AnnotationKeys, Args, Class, Effects, Event, NodePlugin, Object, OtherPod, Permit,
+    PodOnNode, Point, Rejection, Resource, Subscription,
 };
 use serde::Deserialize;
 
@@ -79,6 +79,16 @@ impl NodePlugin for Pairs {
         [(Resource::Node, nodes), (Resource::Pod, Action::ALL)]
             .map(|(resource, action)| Subscription { resource, action })
             .into()
+    }
+
+    /// A pod that timed out is not retried because its own status changed.
+    fn hint(&self, _pod: &Class, event: &Event, _effects: &mut Effects) -> bool {
+        match event.object {
+            Object::Pod { old: Some(old), new: Some(new) } if event.own => {
+                pair_of(old.spec) != pair_of(new.spec)
+            }
+            _ => true,
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The checker: cached decisions must equal decisions from scratch.
 
+use api::answer::explain;
+use engine::object::Pod;
 use engine::queue::QueueStage;
 
 use super::TestScheduler;
@@ -7,14 +9,43 @@ use super::TestScheduler;
 impl TestScheduler {
     /// Compares everything that is cached with results from scratch: the feasible nodes and the scores
     /// of every class, the decision on every waiting pod, and whether a pod waits that could be placed.
-    /// Runs after every step.
+    /// Asks plugins twice about every pod. Runs before every attempt and after every step.
     ///
     /// A difference means that a custom plugin breaks its contract; the error says which part, and the
     /// plugins that it can be.
     pub fn check(&mut self) -> Result<(), String> {
         let cached = self.engine.audit().and_then(|()| self.engine.audit_decisions());
         cached.map_err(|found| self.blame(&found))?;
+        self.check_repeated()?;
         self.check_waiting()
+    }
+
+    /// Checks that plugins give the same answers about every pod when they are asked twice.
+    fn check_repeated(&mut self) -> Result<(), String> {
+        let pods: Vec<_> =
+            self.world.pods.iter().map(|(name, pod)| (name.clone(), pod.clone())).collect();
+        for (pod, stored) in pods {
+            // Without its node, so that all nodes are filtered and scored.
+            let stored = Pod { node: "".into(), ..stored };
+            let mut ask = || explain(&mut self.engine, stored.clone(), self.now);
+            let (Some(first), Some(second)) = (ask(), ask()) else { continue };
+            for (node, one) in &first.nodes {
+                let two = second.nodes.get(node).cloned().unwrap_or_default();
+                if *one == two {
+                    continue;
+                }
+                let differs =
+                    |(plugin, score): &(&String, &i64)| two.scores.get(*plugin) != Some(*score);
+                let scorer = one.scores.iter().find(differs).map(|(plugin, _)| plugin);
+                let filter = Some(&one.plugin).filter(|plugin| !plugin.is_empty());
+                let plugin = filter.or(scorer).unwrap_or(&two.plugin);
+                return Err(format!(
+                    "{plugin} answers differently about {pod} on {node} when it is asked twice: \
+                     {one:?}, then {two:?}"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Checks that no pod waits for an event although it could be placed, or be admitted to the queue.

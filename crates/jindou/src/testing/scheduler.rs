@@ -198,13 +198,13 @@ impl TestScheduler {
         found.unwrap_or_else(|| panic!("there is no pod {pod}"))
     }
 
-    /// Makes all attempts that are due, then checks.
+    /// Makes all attempts that are due, and checks before each and after the last.
     fn settle(&mut self) {
         for _ in 0..ATTEMPTS_MAX {
+            if self.checks {
+                self.check().unwrap_or_else(|wrong| panic!("{wrong}"));
+            }
             if !self.engine.queue().has_next() {
-                if self.checks {
-                    self.check().unwrap_or_else(|wrong| panic!("{wrong}"));
-                }
                 return;
             }
             self.tell(Change::Schedule { limit: 1 });
