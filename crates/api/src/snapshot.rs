@@ -279,16 +279,12 @@ impl SnapshotReader {
 
 /// Adds an object to a list or replaces an earlier one of the same name. Returns its index.
 fn put<T>(list: &mut Vec<T>, earlier: Option<usize>, object: T) -> usize {
-    match earlier {
-        Some(index) => {
-            list[index] = object;
-            index
-        }
-        None => {
-            list.push(object);
-            list.len() - 1
-        }
+    if let Some(index) = earlier {
+        list[index] = object;
+        return index;
     }
+    list.push(object);
+    list.len() - 1
 }
 
 fn type_name(value: &Value) -> impl fmt::Display {

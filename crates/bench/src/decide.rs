@@ -75,6 +75,11 @@ impl EngineHarness {
         self.execute();
     }
 
+    fn tick(&mut self) {
+        self.engine.tick(self.now, &mut self.commands);
+        self.execute();
+    }
+
     fn add(&mut self, pod: Pod) {
         if self.watched {
             self.pods.insert(pod.uid.clone(), pod.clone());
@@ -85,7 +90,7 @@ impl EngineHarness {
     /// Makes one scheduling attempt and returns its time in nanoseconds.
     fn decide(&mut self) -> u64 {
         let started = Instant::now();
-        self.engine.apply(Change::Schedule { limit: 1 }, self.now, &mut self.commands);
+        self.engine.schedule(self.now, &mut self.commands);
         let taken = started.elapsed().as_nanos() as u64;
         self.execute();
         taken
@@ -105,7 +110,7 @@ impl EngineHarness {
                         self.engine.apply(change, self.now, &mut self.commands);
                     }
                 }
-                Command::Evict { victim, preemptor, .. } => {
+                Command::DeleteVictim { victim, preemptor, .. } => {
                     let gone = Change::PodGone { uid: victim.uid.clone() };
                     self.engine.apply(gone, self.now, &mut self.commands);
                     let handled = Change::VictimHandled {
@@ -138,7 +143,7 @@ impl EngineHarness {
                 bail!("{} pods were not bound", goal - self.bound);
             }
             self.now += SECOND;
-            self.apply(Change::Tick);
+            self.tick();
         }
         Ok(())
     }
@@ -221,7 +226,7 @@ impl Measured {
                 continue;
             };
             harness.now += BETWEEN_LEAVING;
-            harness.apply(Change::Tick);
+            harness.tick();
             harness.apply(Change::PodGone { uid });
             harness.add(pod);
             harness.run(1, |taken| times.push(taken))?;

@@ -259,7 +259,9 @@ impl Cluster {
         }
         self.commands.clear();
         let started = Instant::now();
-        self.apply(Change::Schedule { limit: DECISIONS });
+        for _ in 0..DECISIONS {
+            self.engine.schedule(self.now, &mut self.commands);
+        }
         let seconds = started.elapsed().as_secs_f64();
         let is_bind = |command: &&Command| matches!(command, Command::Bind { .. });
         let bound = self.commands.iter().filter(is_bind).count();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::command::PodName;
+use crate::command::PodRef;
 use crate::object::{ClusterObject, Node, ObjectName, Pod, Text, Uid};
 
 /// One input of the engine. Large objects are boxed, since a change is moved several times.
@@ -48,7 +48,7 @@ pub enum Change {
         /// Reason of the rejection; `None` allows the pod.
         denied: Option<Text>,
     },
-    /// Outcome of [`Command::Evict`](crate::command::Command::Evict).
+    /// Outcome of [`Command::DeleteVictim`](crate::command::Command::DeleteVictim).
     VictimHandled {
         /// UID of the preemptor.
         preemptor: Uid,
@@ -56,6 +56,13 @@ pub enum Change {
         victim: Uid,
         /// Error; `None` if the victim was deleted.
         failure: Option<Text>,
+    },
+    /// Outcome of [`Command::Evict`](crate::command::Command::Evict).
+    Evicted {
+        /// UID of the pod.
+        uid: Uid,
+        /// The outcome.
+        outcome: EvictionOutcome,
     },
     /// Outcome of [`Command::AskExtenders`](crate::command::Command::AskExtenders).
     ExtendersAnswered {
@@ -76,13 +83,24 @@ pub enum Change {
         /// Remaining candidates, or the error that fails the preemption.
         candidates: Result<Vec<NodeVictims>, Text>,
     },
-    /// Handles deadlines that have passed: backoff, permits, flushes.
-    Tick,
-    /// Makes scheduling attempts for the next pods.
-    Schedule {
-        /// Maximum number of attempts.
-        limit: usize,
+}
+
+/// Outcome of an eviction by the Eviction API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EvictionOutcome {
+    /// The pod is being deleted or, after a dry run, would be.
+    Evicted,
+    /// The pod does not exist any more.
+    Gone,
+    /// A disruption budget forbids it at present.
+    Refused {
+        /// The API server's message.
+        message: Text,
+        /// Nanoseconds after which the API server asks to try again; `None` if it did not say.
+        retry_after: Option<i64>,
     },
+    /// The request failed otherwise.
+    Failed(Text),
 }
 
 /// Verdict of all extenders on the nodes of a pod.
@@ -111,7 +129,7 @@ pub struct NodeVictims {
     /// Name of the node.
     pub node: Text,
     /// Pods to evict.
-    pub victims: Vec<PodName>,
+    pub victims: Vec<PodRef>,
     /// Number of victims whose disruption budget would be violated.
     pub violations: usize,
 }

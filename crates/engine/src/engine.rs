@@ -7,7 +7,8 @@
 //!                  ├─ extenders    attempts that wait for extenders
 //!                  ├─ binding      volumes, bind, and their failures
 //!                  ├─ effects      of plugins on other pods
-//!                  ├─ preemption   eviction of victims
+//!                  ├─ preemption   deletion of victims
+//!                  ├─ evictions    as disruption budgets permit
 //!                  └─ nominations  space kept free for preemptors
 //! trial  what if, over many pods and nodes ─▶ rolled back, or a plan ─▶ commit
 //! ```
@@ -21,6 +22,7 @@ mod content;
 mod core;
 mod decisions;
 mod effects;
+mod evictions;
 mod explain;
 mod extenders;
 mod fork;
@@ -38,23 +40,25 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::change::Change;
-use crate::command::{Command, PodName};
+use crate::command::{Command, PodRef};
 use crate::cycle::choose::next_random;
 use crate::cycle::ranking::ColumnPool;
 use crate::framework::Profile;
 use crate::index::PodIdx;
 use crate::map::Map;
+use crate::object::Uid;
 use crate::queue::{Nominator, Queue, QueueConfig, Subscriptions};
 use crate::state::State;
-use crate::stopwatch::{AttemptTimes, Clock, Stopwatch};
+use crate::stopwatch::{Clock, Measurements};
 
 use self::core::Core;
-use binding::BindingCycle;
+use binding::{BindingCycle, ConfirmedBind};
 use extenders::ExtenderCall;
 use nominations::Nominations;
 use trial::DecisionCursor;
 
 pub use audit::AuditPart;
+pub use evictions::{EvictionRequest, EvictionState};
 pub use fork::Fork;
 pub use plan::{Committed, Move, Plan};
 pub use trial::{Nested, Trial};
@@ -78,6 +82,10 @@ pub struct Engine {
     commands: Vec<Command>,
     /// Pods in their binding cycle.
     bindings: Map<PodIdx, BindingCycle>,
+    /// Binds that the watch has confirmed and the API server has not answered yet.
+    confirmed_binds: Map<Uid, ConfirmedBind>,
+    /// The last requested eviction of each pod that has one.
+    evictions: Map<Uid, EvictionState>,
     /// Pods with an open extender call.
     extender_calls: Map<PodIdx, ExtenderCall>,
     /// Pods that wait until an extender call is closed.
@@ -88,7 +96,6 @@ pub struct Engine {
     nominations: Nominations,
     cursor: DecisionCursor,
     column_pool: ColumnPool,
-    stopwatch: Stopwatch,
 }
 
 impl Engine {
@@ -100,6 +107,8 @@ impl Engine {
             queue,
             commands: Vec::new(),
             bindings: Map::default(),
+            confirmed_binds: Map::default(),
+            evictions: Map::default(),
             extender_calls: Map::default(),
             waiting_for_slot: VecDeque::new(),
             last_ticket: 0,
@@ -110,7 +119,6 @@ impl Engine {
                 is_seeded: settings.seed.is_some(),
             },
             column_pool: ColumnPool::default(),
-            stopwatch: Stopwatch::default(),
         }
     }
 
@@ -134,23 +142,47 @@ impl Engine {
         &self.core.profiles
     }
 
-    /// Sets or removes the clock that times the next attempts, and resets the measurements.
+    /// Sets or removes the clock that measures attempts and calls of plugins.
     pub fn set_clock(&mut self, clock: Option<Clock>) {
-        self.stopwatch.set(clock);
+        self.core.state.stopwatch.set_clock(clock);
     }
 
-    /// Returns the measurements since [`Self::set_clock`].
-    pub fn attempt_times(&self) -> AttemptTimes {
-        self.stopwatch.times()
+    /// Returns and resets what was measured. With a clock, they must be taken regularly.
+    pub fn take_measurements(&mut self) -> Measurements {
+        self.core.state.stopwatch.take()
     }
 
     /// Applies a change at time `now` (nanoseconds since the epoch) and appends commands.
     pub fn apply(&mut self, change: Change, now: i64, commands: &mut Vec<Command>) {
+        self.step(now, commands, |engine| engine.apply_change(change));
+    }
+
+    /// Handles the deadlines that have passed at time `now`: backoff, permits, flushes.
+    pub fn tick(&mut self, now: i64, commands: &mut Vec<Command>) {
+        self.step(now, commands, |engine| {
+            engine.queue.tick(&engine.core, now);
+            engine.expire_permits();
+        });
+    }
+
+    /// Makes a scheduling attempt for the next pod at time `now`. Returns `false` if none is due.
+    pub fn schedule(&mut self, now: i64, commands: &mut Vec<Command>) -> bool {
+        self.step(now, commands, Self::attempt)
+    }
+
+    /// Runs one step, which appends its commands.
+    fn step<T>(
+        &mut self,
+        now: i64,
+        commands: &mut Vec<Command>,
+        step: impl FnOnce(&mut Self) -> T,
+    ) -> T {
         self.core.state.set_now(now);
         std::mem::swap(&mut self.commands, commands);
-        self.apply_change(change);
+        let result = step(self);
         self.apply_effects();
         std::mem::swap(&mut self.commands, commands);
+        result
     }
 
     fn apply_change(&mut self, change: Change) {
@@ -167,34 +199,26 @@ impl Engine {
             Change::VictimHandled { preemptor, victim, failure } => {
                 self.victim_handled(&preemptor, &victim, failure.is_some());
             }
+            Change::Evicted { uid, outcome } => self.eviction_answered(&uid, outcome),
             Change::ExtendersAnswered { uid, ticket, verdict } => {
                 self.extenders_answered(&uid, ticket, verdict);
             }
             Change::ExtendersAnsweredAboutVictims { uid, ticket, candidates } => {
                 self.extenders_answered_about_victims(&uid, ticket, candidates);
             }
-            Change::Tick => {
-                self.queue.tick(&self.core, self.core.state.now());
-                self.expire_permits();
-            }
-            Change::Schedule { limit } => {
-                let mut left = limit;
-                while left > 0 && self.attempt() {
-                    left -= 1;
-                }
-            }
             other => self.change_cluster(other),
         }
     }
 
-    /// Returns the time of the next work for [`Change::Tick`].
+    /// Returns the time of the next work for [`Self::tick`].
     pub fn next_deadline(&self) -> Option<i64> {
         let permits = self.permit_deadline();
         self.queue.next_deadline().into_iter().chain(permits).min()
     }
 
-    fn name(&self, pod: PodIdx) -> PodName {
-        self.core.state.pod_name(pod)
+    /// Returns a pod as commands name it.
+    fn pod_ref(&self, pod: PodIdx) -> PodRef {
+        self.core.state.pod_ref(pod)
     }
 
     /// Returns the next random number.

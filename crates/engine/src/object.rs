@@ -27,8 +27,9 @@ pub use job::Job;
 pub use labels::Labels;
 pub use node::{Image, Node, Taint, TaintEffect};
 pub use pod::{
-    HostPort, InlineDisk, NodeAffinity, Owner, Pod, PodAffinity, PodSpec, PodTerm, Protocol,
-    QosClass, SpreadConstraint, Toleration, TolerationOperator, Volume, WhenUnsatisfiable,
+    HostPort, InlineDisk, NodeAffinity, Owner, Pod, PodAffinity, PodFacts, PodSpec, PodTerm,
+    Protocol, QosClass, SpreadConstraint, Toleration, TolerationOperator, Volume,
+    WhenUnsatisfiable,
 };
 pub use resources::{DeviceClass, Resources, is_extended_resource, is_scalar_resource};
 pub use selector::{NodeTerm, Operator, Requirement, Selector};

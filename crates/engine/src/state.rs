@@ -39,6 +39,7 @@ use crate::index::PodIdx;
 use crate::object::{
     DaemonSet, Deployment, DeviceClass, DisruptionBudget, Job, Namespace, Workload,
 };
+use crate::stopwatch::Stopwatch;
 
 use driver_limits::DriverLimits;
 use images::Images;
@@ -111,6 +112,8 @@ pub struct State {
     now: i64,
     /// Inverse steps of the open trial; `None` without one.
     undo: Option<Vec<UndoStep>>,
+    /// Measures the calls of plugins, which all have the state.
+    pub(crate) stopwatch: Stopwatch,
 }
 
 impl State {

@@ -32,9 +32,19 @@ impl AccountingHarness {
 
     /// Applies a change and audits the engine.
     fn apply(&mut self, change: Change) -> Vec<Command> {
+        self.step(|engine, now, commands| engine.apply(change, now, commands))
+    }
+
+    fn attempt(&mut self, limit: usize) -> Vec<Command> {
+        self.step(|engine, now, commands| {
+            let _ = (0..limit).all(|_| engine.schedule(now, commands));
+        })
+    }
+
+    fn step(&mut self, step: impl FnOnce(&mut Engine, i64, &mut Vec<Command>)) -> Vec<Command> {
         let mut commands = Vec::new();
         self.now += 60_000_000_000;
-        self.engine.apply(change, self.now, &mut commands);
+        step(&mut self.engine, self.now, &mut commands);
         self.engine.audit().expect("incremental state equals state from scratch");
         commands
     }
@@ -49,7 +59,7 @@ impl AccountingHarness {
 
     /// Schedules all pods that fit. Returns the nodes to which they are bound.
     fn bound(&mut self) -> Vec<Text> {
-        let commands = self.apply(Change::Schedule { limit: 100 });
+        let commands = self.attempt(100);
         let bound = commands.into_iter().filter_map(|command| match command {
             Command::Bind { node, .. } => Some(node),
             _ => None,
@@ -180,7 +190,7 @@ fn a_pod_that_is_too_large_is_not_scheduled_and_people_are_told_why() {
     };
     let mut harness = AccountingHarness::new(&["n"]);
     harness.apply(Change::Pod(Box::new(too_large("waits", ""))));
-    let commands = harness.apply(Change::Schedule { limit: 100 });
+    let commands = harness.attempt(100);
     let told: Vec<_> = commands
         .iter()
         .filter_map(|command| match command {
@@ -191,8 +201,8 @@ fn a_pod_that_is_too_large_is_not_scheduled_and_people_are_told_why() {
     let [("Unschedulable", message)] = *told else { panic!("{commands:?}") };
     assert!(message.starts_with(&format!("0/1 nodes are available: {reason}.")), "{message}");
     // It is not tried again without an event.
-    harness.apply(Change::Tick);
-    assert_eq!(harness.apply(Change::Schedule { limit: 100 }), []);
+    harness.step(Engine::tick);
+    assert_eq!(harness.attempt(100), []);
     // On a node its requests are counted.
     harness.apply(Change::Pod(Box::new(too_large("runs", "n"))));
     harness.add_pod("next", "", 6 * GIB);

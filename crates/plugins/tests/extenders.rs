@@ -2,7 +2,7 @@
 
 use api::config::{Configuration, Extender, Gates, ManagedResource};
 use engine::change::{Change, ExtenderVerdict, FailedNode, NodeVictims};
-use engine::command::{Command, PodName};
+use engine::command::{Command, PodRef};
 use engine::engine::{Engine, Settings};
 use engine::object::{ClusterObject, Node, Pod, PodSpec, Resources, Text, Uid};
 use engine::queue::QueueStage;
@@ -52,7 +52,17 @@ impl ExtenderHarness {
 
     /// Applies a change and returns the commands that follow.
     fn apply(&mut self, change: Change) -> Vec<Command> {
-        self.engine.apply(change, self.now, &mut self.commands);
+        self.step(|engine, now, commands| engine.apply(change, now, commands))
+    }
+
+    fn attempt(&mut self, limit: usize) -> Vec<Command> {
+        self.step(|engine, now, commands| {
+            let _ = (0..limit).all(|_| engine.schedule(now, commands));
+        })
+    }
+
+    fn step(&mut self, step: impl FnOnce(&mut Engine, i64, &mut Vec<Command>)) -> Vec<Command> {
+        step(&mut self.engine, self.now, &mut self.commands);
         self.engine.audit().expect("incremental state equals state from scratch");
         std::mem::take(&mut self.commands)
     }
@@ -62,7 +72,7 @@ impl ExtenderHarness {
     }
 
     fn schedule(&mut self) -> Vec<Command> {
-        self.apply(Change::Schedule { limit: 1000 })
+        self.attempt(1000)
     }
 
     fn advise(
@@ -222,9 +232,9 @@ fn with_extender_call_on_victims() -> (ExtenderHarness, u64, Vec<NodeVictims>) {
     (harness, *ticket, candidates)
 }
 
-fn evicted(commands: &[Command]) -> Vec<&PodName> {
+fn evicted(commands: &[Command]) -> Vec<&PodRef> {
     let evictions = commands.iter().filter_map(|command| match command {
-        Command::Evict { victim, .. } => Some(victim),
+        Command::DeleteVictim { victim, .. } => Some(victim),
         _ => None,
     });
     evictions.collect()
@@ -255,7 +265,7 @@ fn nobody_is_evicted_from_where_the_pod_no_longer_fits() {
         ticket,
         candidates: left,
     });
-    assert_eq!(evicted(&commands), [] as [&PodName; 0]);
+    assert_eq!(evicted(&commands), [] as [&PodRef; 0]);
     assert!(failure(&commands).1.ends_with("preemption: no candidate node for preemption"));
 }
 

@@ -80,8 +80,18 @@ impl PreemptionHarness {
     }
 
     fn apply(&mut self, change: Change) -> Vec<Command> {
+        self.step(|engine, now, commands| engine.apply(change, now, commands))
+    }
+
+    fn attempt(&mut self, limit: usize) -> Vec<Command> {
+        self.step(|engine, now, commands| {
+            let _ = (0..limit).all(|_| engine.schedule(now, commands));
+        })
+    }
+
+    fn step(&mut self, step: impl FnOnce(&mut Engine, i64, &mut Vec<Command>)) -> Vec<Command> {
         let mut commands = Vec::new();
-        self.engine.apply(change, self.now, &mut commands);
+        step(&mut self.engine, self.now, &mut commands);
         self.engine.audit().expect("incremental state equals state from scratch");
         commands
     }
@@ -95,13 +105,13 @@ impl PreemptionHarness {
     }
 
     fn schedule(&mut self) -> Vec<Command> {
-        self.apply(Change::Schedule { limit: 1000 })
+        self.attempt(1000)
     }
 
     /// Waits until backoffs end, then makes all attempts that are due.
     fn later(&mut self) -> Vec<Command> {
         self.now += 20 * SECOND;
-        self.apply(Change::Tick);
+        self.step(Engine::tick);
         self.schedule()
     }
 
@@ -128,7 +138,7 @@ impl PreemptionHarness {
 /// Returns the victims of the commands, in order.
 fn evicted(commands: &[Command]) -> Vec<&str> {
     let evictions = commands.iter().filter_map(|command| match command {
-        Command::Evict { victim, .. } => Some(&*victim.name),
+        Command::DeleteVictim { victim, .. } => Some(&*victim.name),
         _ => None,
     });
     evictions.collect()

@@ -67,7 +67,8 @@ impl CountedScheduler {
     fn decide(&mut self, pod: Pod) -> (Vec<Command>, usize) {
         self.add(pod);
         let before = self.calls.load(Ordering::Relaxed);
-        let commands = self.apply(Change::Schedule { limit: 1 });
+        let mut commands = Vec::new();
+        self.engine.schedule(NOW, &mut commands);
         (commands, self.calls.load(Ordering::Relaxed) - before)
     }
 

@@ -54,10 +54,16 @@ impl ApiError {
 
 /// Reads the error of a response whose body has not arrived yet.
 pub(crate) async fn read_error(response: Response<impl Into<ResponseBody>>) -> ApiError {
+    ApiError::from_response(&read_error_body(response).await)
+}
+
+/// Reads the body of an error response, as far as it arrives in time; otherwise it is empty.
+pub(crate) async fn read_error_body(
+    response: Response<impl Into<ResponseBody>>,
+) -> Response<Bytes> {
     let (head, body) = response.into_parts();
     let body = timeout(MESSAGE_TIMEOUT, body.into().whole(MESSAGE_BYTES_MAX)).await;
-    let body = body.ok().and_then(Result::ok).unwrap_or_default();
-    ApiError::from_response(&Response::from_parts(head, body))
+    Response::from_parts(head, body.ok().and_then(Result::ok).unwrap_or_default())
 }
 
 /// Returns `true` if the same request may succeed later.

@@ -19,7 +19,7 @@ use std::num::NonZero;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use engine::command::PodName;
+use engine::command::PodRef;
 use engine::object::{Text, Uid};
 use http::{Method, StatusCode};
 use serde::Serialize;
@@ -163,12 +163,11 @@ impl Binder {
     /// `since`, the time from then to the bind is written to [`LATENCY_ANNOTATION`].
     pub async fn bind(
         &self,
-        pod: &PodName,
-        version: u64,
+        pod: &PodRef,
         node: &Text,
         since: Option<Instant>,
     ) -> Result<(), BindError> {
-        let bound = self.bind_with_retries(pod, version, node, since).await;
+        let bound = self.bind_with_retries(pod, node, since).await;
         self.metrics.count_bind(if bound.is_ok() {
             BindResult::Bound
         } else {
@@ -179,11 +178,11 @@ impl Binder {
 
     async fn bind_with_retries(
         &self,
-        pod: &PodName,
-        mut version: u64,
+        pod: &PodRef,
         node: &Text,
         since: Option<Instant>,
     ) -> Result<(), BindError> {
+        let mut version = pod.resource_version;
         // Set with the first request, so that waiting for the throttle does not count.
         let mut deadline = None;
         // When the last ambiguous request was sent.
@@ -263,7 +262,7 @@ impl Binder {
 
     async fn send(
         &self,
-        pod: &PodName,
+        pod: &PodRef,
         version: u64,
         node: &Text,
         since: Option<Instant>,
@@ -302,7 +301,7 @@ impl Binder {
 
     /// Reads a pod until a read succeeds. Returns `None` if the API server refuses reads: then only the
     /// watch can show the outcome of the bind.
-    async fn read_until_answered(&self, pod: &PodName) -> Option<Placement> {
+    async fn read_until_answered(&self, pod: &PodRef) -> Option<Placement> {
         let mut wait = SLACK;
         let mut refusals = 0;
         loop {
@@ -325,7 +324,7 @@ impl Binder {
     }
 
     /// Reads a pod consistently.
-    async fn read_pod(&self, pod: &PodName) -> Result<Placement, ReadError> {
+    async fn read_pod(&self, pod: &PodRef) -> Result<Placement, ReadError> {
         let path = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
         let request = ApiRequest {
             method: Method::GET,
@@ -375,10 +374,10 @@ struct BindingTarget<'a> {
 }
 
 /// Returns the request that binds a pod.
-fn bind_request(pod: &PodName, version: u64, node: &Text, since: Option<Instant>) -> ApiRequest {
+fn bind_request(pod: &PodRef, version: u64, node: &Text, since: Option<Instant>) -> ApiRequest {
     static BINDING: LazyLock<String> =
         LazyLock::new(|| format!("/binding?timeout={}ms", REQUEST_TIMEOUT.as_millis()));
-    let PodName { namespace, name, uid } = pod;
+    let PodRef { namespace, name, uid, .. } = pod;
     let path = ["/api/v1/namespaces/", namespace, "/pods/", name, &BINDING].concat();
     // The API server copies annotations of a binding to its pod, so this costs no request.
     let latency = |since: Instant| {
@@ -411,11 +410,11 @@ fn bind_request(pod: &PodName, version: u64, node: &Text, since: Option<Instant>
     }
 }
 
-fn assigned_elsewhere(pod: &PodName, node: String) -> BindError {
+fn assigned_elsewhere(pod: &PodRef, node: String) -> BindError {
     BindError::AssignedElsewhere { pod: pod.name.clone(), node }
 }
 
-fn placement_of(object: &Value, pod: &PodName) -> Result<Placement, ReadError> {
+fn placement_of(object: &Value, pod: &PodRef) -> Result<Placement, ReadError> {
     let text = |field| object.pointer(field).and_then(Value::as_str).unwrap_or("");
     if text("/metadata/uid").is_empty() {
         return Err(ReadError::NotAPod);

@@ -3,7 +3,7 @@
 //! Each turn applies the waiting inputs, makes decisions and sends the commands that follow. An audit
 //! runs in parts while no bind is in flight and no decision can be made.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
@@ -13,19 +13,20 @@ use engine::command::Command;
 use engine::engine::{Engine, Fork};
 use engine::framework::profile::PluginPosition;
 use engine::map::Map;
-use engine::object::{Text, Uid};
+use engine::object::Uid;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
 use crate::bind::BindWindow;
-use crate::execute::PodCommand;
+use crate::execute::TracedCommand;
 use crate::metrics::Metrics;
 use crate::resources::PodPage;
-use crate::timing::Sampler;
+use crate::timing;
 use crate::traces::{AttemptSpan, Traces};
 
 mod attempts;
 mod audit;
+mod binds;
 mod clock;
 mod dispatch;
 mod event_timing;
@@ -36,7 +37,7 @@ mod tests;
 
 use attempts::BindingAttempt;
 use audit::{AUDIT_INTERVAL, AuditProgress};
-use dispatch::pod_of;
+use binds::Binds;
 use event_timing::EventHistograms;
 
 pub use clock::EngineClock;
@@ -96,20 +97,19 @@ pub struct DriverStatus {
 /// The engine with its inputs, its outputs and its metrics.
 pub struct Driver {
     engine: Engine,
-    executor: mpsc::Sender<PodCommand>,
-    window: Arc<BindWindow>,
+    executor: mpsc::Sender<TracedCommand>,
+    binds: Binds,
     status: Arc<DriverStatus>,
     metrics: Metrics,
-    sampler: Sampler,
     event_seconds: EventHistograms,
     clock: EngineClock,
     /// Attempts whose bind is in flight; `Change::Bound` ends them.
     attempts: Map<Uid, BindingAttempt>,
+    /// Pods whose bind was answered since the last dispatch.
+    answered: Vec<Uid>,
     traces: Traces,
     /// Trace spans of `attempts`, as far as those are sampled.
     spans: Map<Uid, AttemptSpan>,
-    /// Binds that became ready while the window was full, such as those of pods with volumes.
-    binds_over_window: VecDeque<Command>,
     gauges_published: Instant,
     audit: AuditProgress,
     /// Profiles and plugins whose gauge of rejected pods exists.
@@ -119,37 +119,34 @@ pub struct Driver {
     kinds_synced: usize,
     leading: bool,
     stopped: bool,
-    binds_in_flight: usize,
-    /// Commands that the engine issued last.
+    /// Commands that the engine issued and that are not sent.
     commands: Vec<Command>,
-    /// Commands that wait to be sent.
-    outgoing: VecDeque<Command>,
 }
 
 impl Driver {
     /// Creates a loop that starts to decide once the first lists of `kinds` kinds are complete.
     pub fn new(
-        engine: Engine,
-        executor: mpsc::Sender<PodCommand>,
+        mut engine: Engine,
+        executor: mpsc::Sender<TracedCommand>,
         window: Arc<BindWindow>,
         status: Arc<DriverStatus>,
         metrics: Metrics,
-        sampler: Sampler,
+        clock: EngineClock,
         kinds: usize,
     ) -> Self {
+        timing::measure(&mut engine);
         Self {
             engine,
-            sampler,
             event_seconds: event_timing::event_histograms(&metrics),
             executor,
-            window,
+            binds: Binds::new(window),
             status,
             metrics,
-            clock: EngineClock::start(),
+            clock,
             attempts: Map::default(),
+            answered: Vec::new(),
             traces: Traces::off(),
             spans: Map::default(),
-            binds_over_window: VecDeque::new(),
             gauges_published: Instant::now(),
             audit: AuditProgress::due(Instant::now() + AUDIT_INTERVAL),
             blocking_plugins: HashSet::new(),
@@ -157,9 +154,7 @@ impl Driver {
             kinds_synced: 0,
             leading: false,
             stopped: false,
-            binds_in_flight: 0,
             commands: Vec::new(),
-            outgoing: VecDeque::new(),
         }
     }
 
@@ -210,7 +205,8 @@ impl Driver {
             if self.stopped {
                 return;
             }
-            self.apply(Change::Tick, now);
+            self.tick(now);
+            timing::record(&mut self.engine, &self.metrics);
             self.dispatch(None).await;
             for _ in 0..DECISIONS_PER_TURN_MAX {
                 if !self.can_decide() {
@@ -218,10 +214,9 @@ impl Driver {
                 }
                 status.liveness.begin_step();
                 let begun = Instant::now();
-                self.sampler.begin(&mut self.engine);
-                self.apply(Change::Schedule { limit: 1 }, begun);
+                self.schedule(begun);
                 self.metrics.observe_algorithm(begun.elapsed().as_secs_f64());
-                self.sampler.end(&mut self.engine);
+                timing::record(&mut self.engine, &self.metrics);
                 self.dispatch(Some(begun)).await;
             }
             self.publish_gauges();
@@ -242,23 +237,24 @@ impl Driver {
 
     /// Returns `true` if no bind is in flight and no decision can be made.
     fn is_idle(&self) -> bool {
-        self.binds_in_flight == 0 && !self.can_decide()
+        self.binds.in_flight() == 0 && !self.can_decide()
     }
 
     fn can_decide(&self) -> bool {
         self.leading
             && self.kinds_synced >= self.kinds_required
-            && self.binds_in_flight < self.window.size()
+            && self.binds.has_room()
             && self.engine.queue().has_next()
     }
 
     /// Handles an input. Returns the present time if the handling was timed, otherwise `begun`.
     fn handle_input(&mut self, input: Input, begun: Instant) -> Instant {
         match input {
-            Input::Change(Change::Bound { uid, failure }) => {
-                self.handle_bound(&uid, failure, begun);
-            }
             Input::Change(change) => {
+                if let Change::Bound { uid, .. } = &change {
+                    self.binds.answered();
+                    self.answered.push(uid.clone());
+                }
                 let event = self.timed_event(&change);
                 self.apply(change, begun);
                 if let Some(event) = event {
@@ -285,23 +281,12 @@ impl Driver {
         begun
     }
 
-    /// Handles the end of a bind. The engine issues no command if the watch showed the pod's node
-    /// before the bind was answered; the result is then recorded here.
-    fn handle_bound(&mut self, uid: &Uid, failure: Option<Text>, now: Instant) {
-        self.binds_in_flight = self.binds_in_flight.saturating_sub(1);
-        let (before, failed) = (self.commands.len(), failure.is_some());
-        self.apply(Change::Bound { uid: uid.clone(), failure }, now);
-        if self.commands[before..].iter().any(|command| pod_of(command).uid == *uid) {
-            return;
-        }
-        if failed {
-            self.attempts.remove(uid);
-            self.spans.remove(uid);
-        } else if let Some(BindingAttempt { pod, node, .. }) = self.attempts.get_mut(uid) {
-            // `record_attempt` removes the attempt and reads neither field.
-            let (pod, node) = (std::mem::take(pod), std::mem::take(node));
-            self.commands.push(Command::ReportScheduled { pod, node });
-        }
+    fn tick(&mut self, now: Instant) {
+        self.engine.tick(self.clock.time(now), &mut self.commands);
+    }
+
+    fn schedule(&mut self, now: Instant) {
+        self.engine.schedule(self.clock.time(now), &mut self.commands);
     }
 
     fn apply(&mut self, change: Change, now: Instant) {

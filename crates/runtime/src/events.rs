@@ -16,7 +16,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use engine::command::PodName;
+use engine::command::PodRef;
 use engine::object::Text;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
@@ -56,22 +56,13 @@ const ATTEMPTS_MAX: u32 = 3;
 /// Delay before the second request of a write; it quadruples with each further one.
 const RETRY_DELAY_INITIAL: Duration = Duration::from_secs(2);
 
-/// A version of a pod.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct PodReference {
-    /// The pod.
-    pub pod: PodName,
-    /// `metadata.resourceVersion`.
-    pub version: u64,
-}
-
 /// An event about a pod.
 #[derive(Clone, Debug)]
 pub struct PodEvent {
     /// The pod.
-    pub regarding: PodReference,
+    pub regarding: PodRef,
     /// Another pod that is involved, if there is one.
-    pub related: Option<PodReference>,
+    pub related: Option<PodRef>,
     /// Name of the scheduler.
     pub scheduler: Text,
     /// Type of the event: `Normal` or `Warning`.
@@ -138,8 +129,8 @@ impl EventRecorder {
 /// The fields that the events of a series have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SeriesKey {
-    regarding: PodReference,
-    related: Option<PodReference>,
+    regarding: PodRef,
+    related: Option<PodRef>,
     scheduler: Text,
     kind: &'static str,
     reason: Text,

@@ -1,59 +1,41 @@
-//! Execution of the engine's commands: binds, evictions, volumes, extender calls, status and events.
+//! Execution of the engine's commands: binds, deletions, evictions, volumes, extender calls, status and events.
+
+mod evict;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use engine::change::Change;
-use engine::command::{Command, PodName};
+use engine::command::{AttemptHistory, Command, PodRef};
 use engine::framework::Report;
 use engine::object::Text;
-use http::{Request, StatusCode};
-use kube::client::Body;
 use opentelemetry::trace::SpanContext;
-use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tracing::{Instrument as _, debug_span};
 
-use crate::api_error::{ApiError, BoxError, Chain, read_error};
+use crate::api_error::Chain;
 use crate::bind::{BindError, Binder};
-use crate::driver::{Input, send};
-use crate::events::{EventRecorder, PodEvent, PodReference, rfc3339_seconds};
+use crate::driver::{EngineClock, Input, send};
+use crate::events::{EventRecorder, PodEvent};
 use crate::extenders::{ExtenderError, Extenders};
 use crate::gate::{Gate, GateClosed};
-use crate::lease::REQUEST_TIMEOUT;
 use crate::metrics::Metrics;
 use crate::pod_status::{StatusUpdate, StatusWriter};
 use crate::traces::Traces;
 use crate::volumes;
 
-#[cfg(test)]
-mod tests;
+use evict::{Eviction, VictimDeletion};
 
-/// A command with what the engine knows about its pods.
+/// A command with the trace of its attempt.
 #[derive(Debug)]
-pub struct PodCommand {
+pub struct TracedCommand {
     /// The command.
     pub command: Command,
-    /// `spec.schedulerName` of the pod.
-    pub scheduler: Text,
-    /// Version of the pod.
-    pub pod_version: PodVersion,
-    /// Version of the victim, for preemption.
-    pub victim_version: PodVersion,
-    /// When the pod could first be tried, for binds.
-    pub ready: Option<Instant>,
     /// Trace of the attempt, for binds of traced attempts.
     pub trace: Option<SpanContext>,
-}
-
-/// Version of a pod as the engine knows it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PodVersion {
-    /// `metadata.generation`.
-    pub generation: i64,
-    /// `metadata.resourceVersion`.
-    pub version: u64,
 }
 
 /// Executes commands, each in a task of its own, and sends the results to the engine.
@@ -62,6 +44,8 @@ pub struct Executor {
     pub binder: Binder,
     /// Binds write the latency annotation.
     pub annotate_latency: bool,
+    /// Clock of the engine, by which commands name times.
+    pub clock: EngineClock,
     /// Client of all other writes.
     pub client: kube::Client,
     /// Gate of all other writes.
@@ -91,40 +75,25 @@ enum BindFailure {
     Extender(#[from] ExtenderError),
 }
 
-/// Why a victim was not deleted.
-#[derive(Debug, thiserror::Error)]
-enum EvictError {
-    #[error(transparent)]
-    GateClosed(#[from] GateClosed),
-    #[error(transparent)]
-    Request(BoxError),
-    #[error(transparent)]
-    Refused(ApiError),
-    #[error("the API server did not answer")]
-    NoResponse,
-}
-
 impl Executor {
     /// Executes commands until the engine is gone.
-    pub async fn run(self, mut commands: mpsc::Receiver<PodCommand>) {
+    pub async fn run(self, mut commands: mpsc::Receiver<TracedCommand>) {
         let this = Arc::new(self);
         while let Some(command) = commands.recv().await {
             this.execute(command).await;
         }
     }
 
-    async fn execute(self: &Arc<Self>, command: PodCommand) {
-        let PodCommand { command, scheduler, pod_version, victim_version, ready, trace } = command;
-        let PodVersion { generation, version } = pod_version;
+    async fn execute(self: &Arc<Self>, TracedCommand { command, trace }: TracedCommand) {
         let executor = Arc::clone(self);
         match command {
-            Command::Bind { pod, resource_version, node, extender } => {
-                let bind = BindCommand { pod, resource_version, node, extender, ready, trace };
+            Command::Bind { pod, node, extender, history } => {
+                let bind = BindCommand { pod, node, extender, history, trace };
                 let span = debug_span!(
                     "bind",
                     namespace = %bind.pod.namespace, pod = %bind.pod.name, node = %bind.node
                 );
-                tokio::spawn(async move { executor.bind(bind, scheduler).await }.instrument(span));
+                tokio::spawn(async move { executor.bind(bind).await }.instrument(span));
             }
             Command::AskExtenders { pod, ticket, extenders, nodes } => {
                 tokio::spawn(async move {
@@ -152,7 +121,7 @@ impl Executor {
                     let begun = Instant::now();
                     let ready = volumes::prepare(client, gate, &requests, limit).await;
                     let (status, took) = (status_of(&ready), begun.elapsed().as_secs_f64());
-                    metrics.observe_extension_point("PreBind", status, &scheduler, took);
+                    metrics.observe_extension_point("PreBind", status, &pod.scheduler, took);
                     if ready.is_err() {
                         metrics.count_volume_bind_failure();
                     }
@@ -160,50 +129,42 @@ impl Executor {
                     executor.reply(Change::VolumesReady { uid: pod.uid, ticket, failure }).await;
                 });
             }
-            Command::Evict { victim, preemptor, node } => {
-                let eviction = Eviction {
-                    victim: PodReference { pod: victim, version: victim_version.version },
-                    generation: victim_version.generation,
-                    preemptor: PodReference { pod: preemptor, version },
-                    node,
-                    scheduler,
-                };
+            Command::DeleteVictim { victim, preemptor, node } => {
+                let deletion = VictimDeletion { victim, preemptor, node };
+                tokio::spawn(async move { executor.delete_victim(deletion).await });
+            }
+            Command::Evict { pod, reason, note, grace_period, dry_run } => {
+                let eviction = Eviction { pod, reason, note, grace_period, dry_run };
                 tokio::spawn(async move { executor.evict(eviction).await });
             }
             Command::ReportPreempted { victim, preemptor, node } => {
                 let uid = &preemptor.uid;
                 let note =
                     format!("Preempted by pod {uid} on node {node} (in kube-scheduler memory).");
-                let victim = PodReference { pod: victim, version: victim_version.version };
-                let preemptor = PodReference { pod: preemptor, version };
-                self.record_preempted(victim, preemptor, scheduler, note);
+                self.record_preempted(victim, preemptor, note);
             }
             Command::Nominate { pod, node } => {
                 let (failure, nominate) = (None, Some(node));
-                let update = StatusUpdate::Write { pod, generation, version, failure, nominate };
+                let update = StatusUpdate::Write { pod, failure, nominate };
                 self.status_writer.enqueue(update).await;
             }
             Command::ReportFailure { pod, reason, message, nominate } => {
-                self.record_failed_scheduling(&pod, version, scheduler, message.clone());
+                self.record_failed_scheduling(&pod, message.clone());
                 let failure = Some((reason, message));
-                let update = StatusUpdate::Write { pod, generation, version, failure, nominate };
+                let update = StatusUpdate::Write { pod, failure, nominate };
                 self.status_writer.enqueue(update).await;
             }
-            Command::Warn { pod, message } => {
-                self.record_failed_scheduling(&pod, version, scheduler, message);
-            }
-            Command::Report { pod, plugin, report } => {
-                self.record_report(pod, version, scheduler, &plugin, report);
-            }
+            Command::Warn { pod, message } => self.record_failed_scheduling(&pod, message),
+            Command::Report { pod, plugin, report } => self.record_report(pod, &plugin, report),
             Command::ReportScheduled { pod, node } => {
                 self.status_writer.enqueue(StatusUpdate::Forget(pod.uid.clone())).await;
-                let PodName { namespace, name, .. } = &pod;
+                let PodRef { namespace, name, .. } = &pod;
                 let note = ["Successfully assigned ", namespace, "/", name, " to ", &node];
                 let note = note.concat();
                 self.events.record(PodEvent {
-                    regarding: PodReference { pod, version },
+                    scheduler: pod.scheduler.clone(),
+                    regarding: pod,
                     related: None,
-                    scheduler,
                     kind: "Normal",
                     reason: "Scheduled".into(),
                     action: "Binding",
@@ -214,14 +175,14 @@ impl Executor {
     }
 
     /// Binds a pod, by an extender or by the binder, and reports the result.
-    async fn bind(&self, bind: BindCommand, scheduler: Text) {
-        let BindCommand { pod, resource_version, node, extender, ready, trace } = bind;
-        let since = ready.filter(|_| self.annotate_latency);
+    async fn bind(&self, bind: BindCommand) {
+        let BindCommand { pod, node, extender, history, trace } = bind;
+        let since = self.annotate_latency.then(|| self.clock.instant(history.initial_attempt));
         let span = self.traces.begin_bind(trace.as_ref(), &pod, &node);
         let begun = Instant::now();
         let bound = match extender {
             None => {
-                let bound = self.binder.bind(&pod, resource_version, &node, since).await;
+                let bound = self.binder.bind(&pod, &node, since).await;
                 bound.map_err(BindFailure::from)
             }
             Some(extender) => Box::pin(self.bind_by_extender(extender, &pod, &node)).await,
@@ -229,10 +190,10 @@ impl Executor {
         let took = begun.elapsed().as_secs_f64();
         let failure = bound.as_ref().err().map(|error| text_of(error));
         match &failure {
-            None => self.metrics.observe_bind(&scheduler, took),
+            None => self.metrics.observe_bind(&pod.scheduler, took),
             Some(message) => {
                 let status = status_of(&bound);
-                self.metrics.observe_extension_point("Bind", status, &scheduler, took);
+                self.metrics.observe_extension_point("Bind", status, &pod.scheduler, took);
                 tracing::warn!(pod = %pod.name, node = %node, "not bound: {message}");
             }
         }
@@ -248,18 +209,18 @@ impl Executor {
     async fn bind_by_extender(
         &self,
         extender: usize,
-        pod: &PodName,
+        pod: &PodRef,
         node: &Text,
     ) -> Result<(), BindFailure> {
         self.gate.write().await?;
         Ok(self.extenders.bind(extender, pod, node).await?)
     }
 
-    fn record_failed_scheduling(&self, pod: &PodName, version: u64, scheduler: Text, note: String) {
+    fn record_failed_scheduling(&self, pod: &PodRef, note: String) {
         self.events.record(PodEvent {
-            regarding: PodReference { pod: pod.clone(), version },
+            regarding: pod.clone(),
             related: None,
-            scheduler,
+            scheduler: pod.scheduler.clone(),
             kind: "Warning",
             reason: "FailedScheduling".into(),
             action: "Scheduling",
@@ -268,14 +229,7 @@ impl Executor {
     }
 
     /// Writes what a plugin reports about a pod: a log line, an event and a count.
-    fn record_report(
-        &self,
-        pod: PodName,
-        version: u64,
-        scheduler: Text,
-        plugin: &Text,
-        Report { warning, reason, note }: Report,
-    ) {
+    fn record_report(&self, pod: PodRef, plugin: &Text, Report { warning, reason, note }: Report) {
         let name = format!("{}/{}", pod.namespace, pod.name);
         if warning {
             tracing::warn!(pod = %name, %plugin, %reason, "{note}");
@@ -284,9 +238,9 @@ impl Executor {
         }
         self.metrics.count_plugin_report(plugin, &reason);
         self.events.record(PodEvent {
-            regarding: PodReference { pod, version },
+            scheduler: pod.scheduler.clone(),
+            regarding: pod,
             related: None,
-            scheduler,
             kind: if warning { "Warning" } else { "Normal" },
             reason,
             action: "Scheduling",
@@ -294,101 +248,8 @@ impl Executor {
         });
     }
 
-    /// Records the event of a victim.
-    fn record_preempted(
-        &self,
-        victim: PodReference,
-        preemptor: PodReference,
-        scheduler: Text,
-        note: String,
-    ) {
-        self.events.record(PodEvent {
-            regarding: victim,
-            related: Some(preemptor),
-            scheduler,
-            kind: "Normal",
-            reason: "Preempted".into(),
-            action: "Preempting",
-            note,
-        });
-    }
-
-    /// Evicts a victim and reports the result.
-    async fn evict(&self, eviction: Eviction) {
-        let done = self.delete(&eviction).await;
-        let Eviction { victim, preemptor, node, scheduler, .. } = eviction;
-        let (victim_uid, preemptor_uid) = (victim.pod.uid.clone(), preemptor.pod.uid.clone());
-        match &done {
-            Err(error) => {
-                tracing::warn!(pod = %victim.pod.name, "cannot delete: {}", Chain(error));
-            }
-            Ok(Deletion::Done) => {
-                let note = format!("Preempted by pod {preemptor_uid} on node {node}");
-                self.record_preempted(victim, preemptor, scheduler, note);
-            }
-            Ok(Deletion::AlreadyGone) => {}
-        }
-        let (victim, preemptor) = (victim_uid, preemptor_uid);
-        let failure = done.err().map(|error| text_of(&error));
-        self.reply(Change::VictimHandled { preemptor, victim, failure }).await;
-    }
-
     async fn reply(&self, change: Change) {
         send(&self.inputs, Input::Change(change)).await;
-    }
-
-    /// Adds the condition `DisruptionTarget` to the victim, then deletes it.
-    async fn delete(&self, eviction: &Eviction) -> Result<Deletion, EvictError> {
-        let Eviction { victim: PodReference { pod: victim, .. }, scheduler, .. } = eviction;
-        let path = format!("/api/v1/namespaces/{}/pods/{}", victim.namespace, victim.name);
-        let limit = format!("timeout={}ms", REQUEST_TIMEOUT.as_millis());
-        let condition = json!({
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "PreemptionByScheduler",
-            "message": format!("{scheduler}: preempting to accommodate a higher priority pod"),
-            "lastTransitionTime": rfc3339_seconds(SystemTime::now()),
-            "observedGeneration": eviction.generation,
-        });
-        let patch = json!({
-            "metadata": {"uid": victim.uid.to_string()},
-            "status": {"conditions": [condition]},
-        });
-        let request = Request::patch(format!("{path}/status?{limit}"))
-            .header("content-type", "application/strategic-merge-patch+json")
-            .body(Body::from(patch.to_string().into_bytes()));
-        self.send(request).await?;
-        let options = json!({
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {"uid": victim.uid.to_string()},
-        });
-        let request = Request::delete(format!("{path}?{limit}"))
-            .header("content-type", "application/json")
-            .body(Body::from(options.to_string().into_bytes()));
-        self.send(request).await
-    }
-
-    /// Sends a request whose precondition is the victim's uid.
-    async fn send(&self, request: http::Result<Request<Body>>) -> Result<Deletion, EvictError> {
-        let request = request.map_err(|error| EvictError::Request(error.into()))?;
-        let write = self.gate.begin_write().await?;
-        let response = timeout(REQUEST_TIMEOUT, self.client.send(request)).await;
-        if let Ok(Ok(response)) = &response {
-            write.answered(response.status());
-        }
-        match response {
-            Ok(Ok(response)) if response.status().is_success() => Ok(Deletion::Done),
-            // The victim, or at least the pod of this uid, is gone.
-            Ok(Ok(response))
-                if matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::CONFLICT) =>
-            {
-                Ok(Deletion::AlreadyGone)
-            }
-            Ok(Ok(response)) => Err(EvictError::Refused(read_error(response).await)),
-            Ok(Err(error)) => Err(EvictError::Request(error.into())),
-            Err(_) => Err(EvictError::NoResponse),
-        }
     }
 }
 
@@ -402,29 +263,11 @@ fn text_of(error: &dyn std::error::Error) -> Text {
     Chain(error).to_string().into()
 }
 
-/// The fields of [`Command::Bind`], with the pod's first attempt and the attempt's trace.
+/// The fields of [`Command::Bind`], with the attempt's trace.
 struct BindCommand {
-    pod: PodName,
-    resource_version: u64,
+    pod: PodRef,
     node: Text,
     extender: Option<usize>,
-    ready: Option<Instant>,
+    history: AttemptHistory,
     trace: Option<SpanContext>,
-}
-
-/// Deletion of a victim in favour of a preemptor.
-struct Eviction {
-    victim: PodReference,
-    /// `metadata.generation` of the victim.
-    generation: i64,
-    preemptor: PodReference,
-    node: Text,
-    scheduler: Text,
-}
-
-/// Result of a deletion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Deletion {
-    Done,
-    AlreadyGone,
 }

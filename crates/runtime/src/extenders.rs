@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use api::config::Configuration;
 use engine::change::{ExtenderVerdict, FailedNode, NodeVictims};
-use engine::command::PodName;
+use engine::command::PodRef;
 use engine::object::{Text, Uid};
 use http::Request;
 use serde_json::{Map, Value, json};
@@ -152,7 +152,7 @@ impl Extenders {
     /// Calls `filter` and `prioritize`. Returns the nodes that pass, with their scores, and those that fail.
     pub async fn filter_and_prioritize(
         &self,
-        pod: &PodName,
+        pod: &PodRef,
         extenders: &[usize],
         nodes: Vec<Text>,
     ) -> Result<ExtenderVerdict> {
@@ -210,7 +210,7 @@ impl Extenders {
     /// Calls `preempt`. Returns the candidates that the extenders accept.
     pub async fn process_preemption(
         &self,
-        pod: &PodName,
+        pod: &PodRef,
         extenders: &[usize],
         candidates: Vec<NodeVictims>,
     ) -> Result<Vec<NodeVictims>> {
@@ -232,7 +232,7 @@ impl Extenders {
     }
 
     /// Calls `bind`.
-    pub async fn bind(&self, extender: usize, pod: &PodName, node: &Text) -> Result<()> {
+    pub async fn bind(&self, extender: usize, pod: &PodRef, node: &Text) -> Result<()> {
         let extender_client = self.clients.get(extender).ok_or(ExtenderError::NotConfigured)?;
         let request = json!({
             "PodName": *pod.name,
@@ -255,7 +255,7 @@ impl Extenders {
     }
 
     /// Reads a pod as JSON.
-    async fn pod(&self, pod: &PodName) -> Result<Value> {
+    async fn pod(&self, pod: &PodRef) -> Result<Value> {
         let path = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
         let request = Request::get(path).body(Vec::new());
         let request = request.map_err(|error| ExtenderError::ReadPod(error.into()))?;
@@ -360,7 +360,7 @@ impl Extenders {
                 let offered = candidates.iter().flat_map(|candidate| &candidate.victims);
                 offered.into_iter().find(|victim| victim.uid == *uid).cloned()
             };
-            let name = |uid: Uid| known(&uid).unwrap_or(PodName { uid, ..PodName::default() });
+            let name = |uid: Uid| known(&uid).unwrap_or(PodRef { uid, ..PodRef::default() });
             let pods: Vec<_> = uids.map(|uid| name(uid.into())).collect();
             if pods.is_empty() {
                 if extender_client.extender.ignorable {

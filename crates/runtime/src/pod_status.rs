@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use api::lower::Source;
-use engine::command::PodName;
+use engine::command::PodRef;
 use engine::object::{Text, Uid};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -55,12 +55,8 @@ const RETRY_DELAY_MAX: Duration = Duration::from_secs(30);
 pub enum StatusUpdate {
     /// Writes the status of a pod.
     Write {
-        /// The pod.
-        pod: PodName,
-        /// `metadata.generation` of the pod at its attempt.
-        generation: i64,
-        /// `metadata.resourceVersion` of the pod at its attempt; zero if unknown.
-        version: u64,
+        /// The pod at its attempt.
+        pod: PodRef,
         /// Reason and message of the condition `PodScheduled: False`; `None` leaves it as it is.
         failure: Option<(&'static str, String)>,
         /// The nominated node; empty removes it, `None` leaves it as it is.
@@ -174,9 +170,7 @@ struct PatchQueue {
 /// The coalesced updates of one pod; fields as in [`StatusUpdate::Write`].
 #[derive(Clone, Debug)]
 struct PendingPatch {
-    pod: PodName,
-    generation: i64,
-    version: u64,
+    pod: PodRef,
     failure: Option<(&'static str, String)>,
     nominate: Option<Text>,
 }
@@ -233,9 +227,9 @@ impl PatchQueue {
                 }
             }
             StatusUpdate::Observed { uid, status } => self.observe(uid, status),
-            StatusUpdate::Write { pod, generation, version, failure, nominate } => {
+            StatusUpdate::Write { pod, failure, nominate } => {
                 let uid = pod.uid.clone();
-                let patch = PendingPatch { pod, generation, version, failure, nominate };
+                let patch = PendingPatch { pod, failure, nominate };
                 if let Some(waiting) = self.pending.get_mut(&uid) {
                     let earlier = std::mem::replace(waiting, patch);
                     waiting.failure = waiting.failure.take().or(earlier.failure);
@@ -258,7 +252,8 @@ impl PatchQueue {
             }
             let Some(mut patch) = self.pending.remove(&uid) else { continue };
             if let Some(written) = self.known.get(&uid) {
-                patch.version = patch.version.max(written.version);
+                let version = &mut patch.pod.resource_version;
+                *version = (*version).max(written.version);
                 patch.failure = patch.failure.filter(|new| !written.has_failure(new));
                 patch.nominate =
                     patch.nominate.filter(|new| written.nominated.as_ref() != Some(new));

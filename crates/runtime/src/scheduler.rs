@@ -20,16 +20,15 @@ use crate::api_error::BoxError;
 use crate::bind::{BindWindow, Binder};
 use crate::client::ApiConnection;
 use crate::connect;
-use crate::driver::{COMMANDS_MAX, Driver, DriverStatus, INPUTS_MAX, Input};
+use crate::driver::{COMMANDS_MAX, Driver, DriverStatus, EngineClock, INPUTS_MAX, Input};
 use crate::events::EventRecorder;
-use crate::execute::{Executor, PodCommand};
+use crate::execute::{Executor, TracedCommand};
 use crate::extenders::{ExtenderError, Extenders};
 use crate::gate::{Gate, Throttle};
 use crate::lease::Fence;
 use crate::metrics::Metrics;
 use crate::pod_status::StatusWriter;
 use crate::resources::PodResources;
-use crate::timing::Sampler;
 use crate::traces::Traces;
 use crate::wake_batch::WakeBatcher;
 use crate::watch::{Reflector, WatchStatus};
@@ -48,7 +47,8 @@ const FIRST_LIST_DELAY_MAX: Duration = Duration::from_secs(1);
 /// The engine thread's ends of the channels.
 pub struct EngineSide {
     inputs: mpsc::Receiver<Input>,
-    commands: mpsc::Sender<PodCommand>,
+    commands: mpsc::Sender<TracedCommand>,
+    clock: EngineClock,
     window: Arc<BindWindow>,
     status: Arc<DriverStatus>,
     metrics: Metrics,
@@ -58,7 +58,8 @@ pub struct EngineSide {
 /// The I/O thread's ends of the channels.
 pub struct ClusterSide {
     inputs: mpsc::Sender<Input>,
-    commands: mpsc::Receiver<PodCommand>,
+    commands: mpsc::Receiver<TracedCommand>,
+    clock: EngineClock,
     window: Arc<BindWindow>,
     status: Arc<DriverStatus>,
     watches: Watches,
@@ -96,10 +97,12 @@ pub fn connect_sides(
 ) -> (EngineSide, ClusterSide) {
     let (to_engine, inputs) = mpsc::channel(INPUTS_MAX);
     let (commands, to_cluster) = mpsc::channel(COMMANDS_MAX);
+    let clock = EngineClock::start();
     let status = Arc::new(DriverStatus::default());
     let engine = EngineSide {
         inputs,
         commands,
+        clock,
         window: Arc::clone(&window),
         status: Arc::clone(&status),
         metrics: metrics.clone(),
@@ -108,6 +111,7 @@ pub fn connect_sides(
     let cluster = ClusterSide {
         inputs: to_engine,
         commands: to_cluster,
+        clock,
         window,
         status,
         watches: Watches::new(),
@@ -147,16 +151,15 @@ impl EngineSide {
     pub fn run(
         self,
         engine: Engine,
-        sampler: Sampler,
         wake_batcher: &Arc<WakeBatcher>,
     ) -> Result<(), SchedulerError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()
             .map_err(SchedulerError::EngineRuntime)?;
-        let Self { inputs, commands, window, status, metrics, traces } = self;
+        let Self { inputs, commands, clock, window, status, metrics, traces } = self;
         let kinds = kinds::watched().count();
-        let driver = Driver::new(engine, commands, window, status, metrics, sampler, kinds);
+        let driver = Driver::new(engine, commands, window, status, metrics, clock, kinds);
         runtime.block_on(wake_batcher.run(driver.with_traces(traces).run(inputs)));
         Ok(())
     }
@@ -275,8 +278,17 @@ impl Scheduler {
         instance: String,
         annotate_latency: bool,
     ) -> Result<Self, SchedulerError> {
-        let ClusterSide { inputs, commands, window, status, watches, annotations, metrics, traces } =
-            side;
+        let ClusterSide {
+            inputs,
+            commands,
+            clock,
+            window,
+            status,
+            watches,
+            annotations,
+            metrics,
+            traces,
+        } = side;
         let watching = ApiConnection::new(config);
         let watching = watching.map_err(|error| SchedulerError::Connection(error.into()))?;
         let binding = ApiConnection::fenced(config);
@@ -295,6 +307,7 @@ impl Scheduler {
         let executor = Executor {
             extenders,
             annotate_latency,
+            clock,
             binder: Binder::new(binding, gate.clone(), window, metrics.clone()),
             client: writing,
             gate: gate.clone(),

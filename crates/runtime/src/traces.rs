@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use engine::command::PodName;
+use engine::command::PodRef;
 use http::{Request, Response, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_util::client::legacy::Client;
@@ -146,7 +146,7 @@ impl Traces {
     /// Starts the span of an attempt that began at `begun`, if the attempt is sampled.
     pub(crate) fn begin_attempt(
         &self,
-        pod: &PodName,
+        pod: &PodRef,
         profile: &str,
         begun: Instant,
     ) -> Option<AttemptSpan> {
@@ -168,7 +168,7 @@ impl Traces {
     pub(crate) fn begin_bind(
         &self,
         attempt: Option<&SpanContext>,
-        pod: &PodName,
+        pod: &PodRef,
         node: &str,
     ) -> Option<AttemptSpan> {
         let (inner, attempt) = (self.0.as_ref()?, attempt?);
@@ -217,7 +217,7 @@ impl AttemptSpan {
     }
 }
 
-fn pod_attributes(pod: &PodName) -> [KeyValue; 3] {
+fn pod_attributes(pod: &PodRef) -> [KeyValue; 3] {
     [
         KeyValue::new("k8s.namespace.name", pod.namespace.to_string()),
         KeyValue::new("k8s.pod.name", pod.name.to_string()),

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::map::Map;
-use engine::object::{AnnotationKeys, Labels, Node, Pod, PodSpec, Text};
+use engine::object::{AnnotationKeys, Labels, Node, Pod, PodFacts, PodSpec, Text};
 
 use super::field_numbers::{
     container_status, metadata, pod, pod_condition, pod_spec, pod_status, scheduling_gate, volume,
@@ -127,10 +127,7 @@ struct PerPodFields<'a> {
     started: Time,
     nominated_node: &'a str,
     preempted: bool,
-    ready: bool,
-    restarts: u32,
-    mirror: bool,
-    safe_to_evict: Option<bool>,
+    facts: PodFacts,
 }
 
 /// Seconds and nanoseconds since the Unix epoch; both are zero if the time is unset.
@@ -174,10 +171,7 @@ impl PerPodFields<'_> {
             gates: self.gates.iter().map(|gate| (*gate).into()).collect(),
             terminating: self.deleted.is_set(),
             preempted: self.preempted,
-            ready: self.ready,
-            restarts: self.restarts,
-            mirror: self.mirror,
-            safe_to_evict: self.safe_to_evict,
+            facts: self.facts,
             start_time: if self.started.is_set() {
                 Some(self.started.nanoseconds()?)
             } else {
@@ -238,8 +232,8 @@ impl<'a> PodSplitter<'a, '_> {
         let (key, value) = map_entry(payload)?;
         let key = key.text()?;
         match key {
-            MIRROR => self.own.mirror = true,
-            SAFE_TO_EVICT => self.own.safe_to_evict = safe_to_evict(value.text()?),
+            MIRROR => self.own.facts.mirror = true,
+            SAFE_TO_EVICT => self.own.facts.safe_to_evict = safe_to_evict(value.text()?),
             _ => {}
         }
         if !self.annotations.is_empty() && self.annotations.contains(key) {
@@ -304,7 +298,8 @@ impl<'a> PodSplitter<'a, '_> {
                 let restarts = i32::try_from(payload.number()?.cast_signed())
                     .map_err(|_| Error::new("found a count of restarts beyond 32 bits"))?;
                 let restarts = restarts.max(0).cast_unsigned();
-                self.own.restarts = self.own.restarts.saturating_add(restarts);
+                let total = &mut self.own.facts.restarts;
+                *total = total.saturating_add(restarts);
             } else {
                 self.key.add(&schema::CONTAINER_STATUS, number, payload, ALL_LEVELS)?;
             }
@@ -331,7 +326,7 @@ impl<'a> PodSplitter<'a, '_> {
                 self.key.add(&schema::POD_STATUS, conditions, payload, ALL_LEVELS)?;
             }
             ("DisruptionTarget", "True", "PreemptionByScheduler") => self.own.preempted = true,
-            ("Ready", "True", _) => self.own.ready = true,
+            ("Ready", "True", _) => self.own.facts.ready = true,
             _ => {}
         }
         Ok(())

@@ -5,7 +5,9 @@ mod qos;
 mod tolerations;
 mod volumes;
 
-use engine::object::{AnnotationKeys, HostPort, Labels, Pod, PodSpec, Resources, Text, Volume};
+use engine::object::{
+    AnnotationKeys, HostPort, Labels, Pod, PodFacts, PodSpec, Resources, Text, Volume,
+};
 use serde::Deserialize;
 
 use super::Lower;
@@ -144,10 +146,12 @@ impl RawPod {
             gates,
             terminating: meta.deletion_timestamp.is_some(),
             preempted: holds("DisruptionTarget", Some("PreemptionByScheduler")),
-            ready: holds("Ready", None),
-            restarts: containers.map(RawContainerStatus::restarts).fold(0, u32::saturating_add),
-            mirror: meta.annotation(MIRROR).is_some(),
-            safe_to_evict: meta.annotation(SAFE_TO_EVICT).and_then(safe_to_evict),
+            facts: PodFacts {
+                ready: holds("Ready", None),
+                restarts: containers.map(RawContainerStatus::restarts).fold(0, u32::saturating_add),
+                mirror: meta.annotation(MIRROR).is_some(),
+                safe_to_evict: meta.annotation(SAFE_TO_EVICT).and_then(safe_to_evict),
+            },
             start_time: raw::timestamp(&status_path.field("startTime"), &status.start_time, report),
             creation_time: meta.creation_time(report),
             resource_version: raw::version(&meta.resource_version),

@@ -17,7 +17,7 @@ impl Objects {
     /// Returns an engine with these profiles and objects that has scheduled nothing.
     pub fn into_engine(self, profiles: Vec<Profile>) -> Engine {
         let mut engine = Engine::new(profiles, Settings::default());
-        // Without `Change::Schedule` no attempt is made, so the commands are of no interest.
+        // No attempt is made, so the commands are of no interest.
         let mut commands = Vec::new();
         for change in self.into_changes() {
             engine.apply(change, 0, &mut commands);

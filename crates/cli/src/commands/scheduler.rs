@@ -24,7 +24,6 @@ use runtime::gate::Throttle;
 use runtime::http::{Ciphers, ServingCertificate, TlsMin};
 use runtime::metrics::Metrics;
 use runtime::scheduler::connect_sides;
-use runtime::timing;
 use runtime::traces::Traces;
 use runtime::wake_batch::WakeBatcher;
 
@@ -53,7 +52,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
             .with_context(|| format!("cannot write {}", path.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut profiles = match registry.profiles(&configuration) {
+    let profiles = match registry.profiles(&configuration) {
         Ok(profiles) => profiles,
         Err(problems) => {
             for problem in problems {
@@ -80,7 +79,6 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
         max_in_unschedulable: options.pod_max_in_unschedulable_pods_duration.0.nanos(),
     };
     let metrics = Metrics::new(&configuration.leader_election.resource_name);
-    let sampler = timing::instrument(&mut profiles, &metrics);
     // Different in each process, so that two schedulers rarely choose the same node among ties.
     let seed = RandomState::new().hash_one(std::process::id());
     tracing::info!(seed, "ties between nodes are broken by random numbers from this seed");
@@ -117,7 +115,7 @@ pub(super) fn run(options: &Options, registry: &Registry) -> Result<ExitCode> {
             }
         })
         .context("cannot start the I/O thread")?;
-    engine_side.run(engine, sampler, &wake_batcher)?;
+    engine_side.run(engine, &wake_batcher)?;
     let ended = cluster.join().map_err(|_| anyhow!("the I/O thread panicked"))?;
     ended.map(|()| ExitCode::SUCCESS)
 }

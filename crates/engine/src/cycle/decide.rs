@@ -8,7 +8,6 @@ use crate::framework::{Code, Point, Profile, Rejection};
 use crate::index::{NodeIdx, PodIdx};
 use crate::queue::Nominator;
 use crate::state::State;
-use crate::stopwatch::Stopwatch;
 
 use super::candidates::Candidates;
 use super::choose::{TieBreak, any_winner};
@@ -48,8 +47,6 @@ pub struct DecisionInputs<'a> {
     pub draw: Option<u64>,
     /// Reused memory.
     pub(crate) column_pool: &'a mut ColumnPool,
-    /// Measures the phases if it has a clock.
-    pub(crate) stopwatch: &'a mut Stopwatch,
 }
 
 /// Chooses the node of a pod. The evaluation is that of the pod's class.
@@ -63,9 +60,9 @@ pub fn decide(
     if state.nodes.count() == 0 {
         return Decision::NoNodes;
     }
-    let begun = inputs.stopwatch.now();
+    let begun = state.stopwatch.now();
     evaluation.refresh(profile, state);
-    inputs.stopwatch.filtered(begun);
+    state.stopwatch.filtered(begun);
     let rivals = Rivals::of(inputs.nominator, state, pod);
     if evaluation.rejected.is_some() {
         return Decision::Unschedulable(evaluation.diagnose(profile, state, rivals));
@@ -96,7 +93,7 @@ fn decide_over_all(
     rivals: Rivals,
     inputs: &mut DecisionInputs,
 ) -> Decision {
-    let DecisionInputs { start, draw, column_pool, stopwatch, excluded, .. } = inputs;
+    let DecisionInputs { start, draw, column_pool, excluded, .. } = inputs;
     let begun = **start % state.nodes.count();
     if let Some((_, nodes)) = &evaluation.narrowed {
         // A full visit ends where it began; a narrowed one advances by the number of its nodes.
@@ -117,10 +114,10 @@ fn decide_over_all(
         let node = evaluation.candidates(candidates).0.iter().next().unwrap_or(NodeIdx::NONE);
         return Decision::Node { node, feasible };
     }
-    let time = stopwatch.now();
+    let time = state.stopwatch.now();
     let ranking = evaluation.rank_nodes(profile, state, column_pool, candidates);
     let chosen = ranking.choose(draw.map_or(TieBreak::First(begun), TieBreak::Any));
-    stopwatch.scored(time);
+    state.stopwatch.scored(time);
     let decision = match (ranking.failure(profile), chosen) {
         (Some(ScoringError(text)), _) => Decision::Error(text),
         (None, Some(node)) => Decision::Node { node, feasible },
@@ -143,10 +140,10 @@ fn decide_over_list(
     sample: Option<usize>,
     inputs: &mut DecisionInputs,
 ) -> Decision {
-    let DecisionInputs { start, draw, stopwatch, .. } = inputs;
-    let time = stopwatch.now();
+    let DecisionInputs { start, draw, .. } = inputs;
+    let time = state.stopwatch.now();
     let visited = visit(profile, evaluation, state, verdicts, sample, **start);
-    stopwatch.filtered(time);
+    state.stopwatch.filtered(time);
     let (feasible, diagnosis) = match visited {
         Ok(visited) => visited,
         Err(error) => return Decision::Error(error),
@@ -159,13 +156,13 @@ fn decide_over_list(
     if let [node] = *feasible {
         return Decision::Node { node, feasible: 1 };
     }
-    let time = stopwatch.now();
+    let time = state.stopwatch.now();
     let scores = Scores::new(profile, &evaluation.class, state, &feasible);
     let winner = scores.map(|scores| match draw {
         Some(random) => any_winner(&scores.totals, *random),
         None => scores.winner(),
     });
-    stopwatch.scored(time);
+    state.stopwatch.scored(time);
     match winner {
         Ok(Some(winner)) => Decision::Node { node: feasible[winner], feasible: feasible.len() },
         Ok(None) => Decision::Error("no best node among the feasible ones".to_owned()),

@@ -200,7 +200,7 @@ impl Evaluation {
         }
         for plugin in profile.at(Point::PreFilter) {
             self.pre_filters_run.push(*plugin);
-            match profile.plugins[*plugin].prepare_filter(&self.class, preparation) {
+            match profile.prepare_filter(*plugin, &self.class, preparation) {
                 PreFilterResult::Skip => {}
                 PreFilterResult::Filter(filter) => filters.push((*plugin, Some(filter))),
                 PreFilterResult::Reject(rejection) => {
@@ -352,7 +352,7 @@ fn prepare_without_pre_filter(
     if let Some(text) = profile.plugins[plugin].filter_without_pre_filter() {
         return Some(Box::new(RejectAll(Rejection::error(text))));
     }
-    match profile.plugins[plugin].prepare_filter(class, preparation) {
+    match profile.prepare_filter(plugin, class, preparation) {
         PreFilterResult::Filter(filter) | PreFilterResult::Narrow(_, Some(filter)) => Some(filter),
         PreFilterResult::Reject(rejection) => Some(Box::new(RejectAll(rejection))),
         PreFilterResult::Skip | PreFilterResult::Narrow(_, None) => None,

@@ -70,7 +70,7 @@ pub fn post_filter(
             evaluation,
             rivals,
         };
-        match profile.plugins[*plugin].post_filter(&mut cycle) {
+        match profile.post_filter(*plugin, &mut cycle) {
             PostFilterOutcome::Unschedulable { reasons, clear_nomination } => {
                 all_reasons.extend(reasons);
                 report.clear_nomination |= clear_nomination;

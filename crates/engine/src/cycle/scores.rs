@@ -51,7 +51,7 @@ impl ScoringError {
         let scores = profile.at(Point::Score);
         let alone = profile.at(Point::PreScore).iter().filter(|plugin| !scores.contains(plugin));
         alone.into_iter().find_map(|plugin| {
-            let scorer = profile.plugins[*plugin].prepare_score(class, preparation)?;
+            let scorer = profile.prepare_score(*plugin, class, preparation)?;
             Some(Self::while_preparing(profile, *plugin, &scorer.failure()?))
         })
     }
@@ -86,7 +86,7 @@ impl Scores {
                 return Err(failed);
             }
             let mut preparation = Preparation::new(state);
-            let prepared = profile.plugins[*plugin].prepare_score(class, &mut preparation);
+            let prepared = profile.prepare_score(*plugin, class, &mut preparation);
             let Some(mut scorer) = prepared else { continue };
             if let Some(reason) = scorer.failure() {
                 return Err(ScoringError::while_preparing(profile, *plugin, &reason));

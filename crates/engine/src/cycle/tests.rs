@@ -23,7 +23,6 @@ use crate::index::{NodeIdx, PodIdx};
 use crate::object::{Node, Pod};
 use crate::queue::Nominator;
 use crate::state::State;
-use crate::stopwatch::Stopwatch;
 use crate::testing as objects;
 
 const NODES: usize = 9;
@@ -202,7 +201,6 @@ impl Cluster {
             start: &mut 0,
             draw,
             column_pool: pool,
-            stopwatch: &mut Stopwatch::default(),
         };
         decide(profile, evaluation, &mut self.state, pod, &mut inputs)
     }
@@ -337,7 +335,6 @@ proptest! {
                 start: &mut 0,
                 draw: None,
                 column_pool: &mut ColumnPool::default(),
-                stopwatch: &mut Stopwatch::default(),
             };
             match shortlist(profile, &mut kept, &mut cluster.state, pod, &inputs, true) {
                 Ok(shortlist) => {

@@ -62,7 +62,9 @@ impl Engine {
     /// Makes an attempt for the next pod. Returns `false` if there is none.
     pub(super) fn attempt(&mut self) -> bool {
         let Some(queued) = self.queue.pop(&self.core) else { return false };
+        self.core.state.stopwatch.begin_attempt();
         self.begin_attempt(&queued);
+        self.core.state.stopwatch.end_attempt();
         true
     }
 
@@ -83,12 +85,11 @@ impl Engine {
                 start: &mut engine.cursor.visit_start,
                 draw,
                 column_pool: &mut engine.column_pool,
-                stopwatch: &mut engine.stopwatch,
             };
             let profile = &engine.core.profiles[queued.profile()];
             let state = &mut engine.core.state;
             let decision = decide(profile, evaluation, state, queued.pod, &mut inputs);
-            engine.stopwatch.decided(queued.profile(), &decision);
+            engine.core.state.stopwatch.decided(queued.profile(), &decision);
             engine.apply_decision(
                 queued,
                 evaluation,
@@ -110,10 +111,10 @@ impl Engine {
         }
         self.core.state.nodes.refresh_order();
         let profile = &self.core.profiles[queued.profile()];
-        let begun = self.stopwatch.now();
+        let begun = self.core.state.stopwatch.now();
         let (classes, state) = (&mut self.core.classes, &mut self.core.state);
         let (evaluator, mut evaluation) = classes.take_or_evaluate(state, profile, queued.class);
-        self.stopwatch.filtered(begun);
+        self.core.state.stopwatch.filtered(begun);
         let progress = part(self, &mut evaluation);
         self.core.classes.keep_if_recurring(&mut self.core.state, evaluator, evaluation);
         if let AttemptOutcome::Failed(failure) = progress {
@@ -153,7 +154,7 @@ impl Engine {
 
     fn skip_deleted(&mut self, pod: PodIdx) {
         let message = format!("skip schedule deleting pod: {}", self.core.state.full_name(pod));
-        self.commands.push(Command::Warn { pod: self.name(pod), message });
+        self.commands.push(Command::Warn { pod: self.pod_ref(pod), message });
         self.queue.done(&self.core, pod);
     }
 
@@ -188,7 +189,7 @@ impl Engine {
             let mut effects = Effects::default();
             let state = &self.core.state;
             let mut context = BindContext { state, pod, node, effects: &mut effects };
-            let permit = profile.plugins[*plugin].permit(&mut context);
+            let permit = profile.permit(*plugin, &mut context);
             self.core.request(queued.profile(), *plugin, effects);
             match permit {
                 Permit::Allow => {}
@@ -306,7 +307,7 @@ impl Engine {
         self.queue.add_unschedulable(&self.core, pod, failure.attempt, now);
         let nominate = self.decide_nomination(pod, failure.nomination);
         self.commands.push(Command::ReportFailure {
-            pod: self.name(pod),
+            pod: self.pod_ref(pod),
             reason: failure.reason,
             message: failure.message,
             nominate,

@@ -5,13 +5,13 @@
 //!    └─ denied, time-out ─┴── failed ─────┴── failed ──▶ unreserved, and the pod is retried
 //! ```
 
-use crate::command::Command;
+use crate::command::{AttemptHistory, Command, PodRef};
 use crate::framework::event::Object;
 use crate::framework::profile::PluginPosition;
 use crate::framework::{Action, BindContext, Effects, Event, Point, Rejection, Resource};
 use crate::index::{NodeIdx, PodIdx};
 use crate::object::{Text, Uid};
-use crate::queue::WakeScope;
+use crate::queue::{QueuedPod, WakeScope};
 
 use super::Engine;
 use super::attempt::Failure;
@@ -31,6 +31,13 @@ pub(super) enum BindingStage {
     Volumes { ticket: u64 },
     /// Waits for the outcome of `Command::Bind`.
     Bind,
+}
+
+/// A bind in flight whose pod the watch shows on its node already.
+pub(super) struct ConfirmedBind {
+    pod: PodRef,
+    profile: usize,
+    node: Text,
 }
 
 impl Engine {
@@ -125,7 +132,7 @@ impl Engine {
             let mut effects = Effects::default();
             let (state, node) = (&self.core.state, binding.node);
             let mut context = BindContext { state, pod, node, effects: &mut effects };
-            let wanted = profile.plugins[*plugin].pre_bind(&mut context);
+            let wanted = profile.pre_bind(*plugin, &mut context);
             self.core.request(binding.profile, *plugin, effects);
             if !wanted.is_empty() {
                 timeout = timeout.max(profile.plugins[*plugin].pre_bind_timeout());
@@ -141,7 +148,7 @@ impl Engine {
         binding.stage = BindingStage::Volumes { ticket };
         let node = binding.node;
         self.publish_nominated_node(pod, node);
-        let (pod, node) = (self.name(pod), Text::from(self.core.state.nodes.name(node)));
+        let (pod, node) = (self.pod_ref(pod), Text::from(self.core.state.nodes.name(node)));
         self.commands.push(Command::PrepareVolumes { pod, ticket, node, requests, timeout });
     }
 
@@ -150,19 +157,30 @@ impl Engine {
     pub(super) fn publish_nominated_node(&mut self, pod: PodIdx, node: NodeIdx) {
         let node = Text::from(self.core.state.nodes.name(node));
         self.nominations.write(pod, node.clone());
-        self.commands.push(Command::Nominate { pod: self.name(pod), node });
+        self.commands.push(Command::Nominate { pod: self.pod_ref(pod), node });
     }
 
     fn send_bind(&mut self, pod: PodIdx) {
         let Some(binding) = self.bindings.get_mut(&pod) else { return };
         binding.stage = BindingStage::Bind;
         let node = Text::from(self.core.state.nodes.name(binding.node));
-        let resource_version = self.core.state.pods.get(pod).resource_version;
         let extenders = &self.core.profiles[binding.profile].extenders;
         let spec = self.core.state.spec(pod);
         let extender =
             extenders.iter().position(|other| other.binds && other.is_interested_in(spec));
-        self.commands.push(Command::Bind { pod: self.name(pod), resource_version, node, extender });
+        let history = self.attempt_history(pod);
+        self.commands.push(Command::Bind { pod: self.pod_ref(pod), node, extender, history });
+    }
+
+    fn attempt_history(&self, pod: PodIdx) -> AttemptHistory {
+        let queued = self.queue.get(pod);
+        AttemptHistory {
+            attempts: queued.map_or(1, |queued| queued.attempts.max(1)),
+            initial_attempt: queued
+                .and_then(QueuedPod::initial_attempt)
+                .unwrap_or(self.core.state.now()),
+            was_flushed: queued.is_some_and(|queued| queued.was_flushed),
+        }
     }
 
     /// Handles the outcome of `Command::PrepareVolumes`.
@@ -178,8 +196,31 @@ impl Engine {
         }
     }
 
-    /// Handles the outcome of `Command::Bind`.
+    /// Remembers the bind in flight of a pod that the watch shows on its node, so that the answer is
+    /// reported although the binding cycle ends now.
+    pub(super) fn note_confirmed_bind(&mut self, pod: PodIdx) {
+        let Some(binding) = self.bindings.get(&pod) else { return };
+        if matches!(binding.stage, BindingStage::Bind) {
+            let confirmed = ConfirmedBind {
+                pod: self.pod_ref(pod),
+                profile: binding.profile,
+                node: Text::from(self.core.state.nodes.name(binding.node)),
+            };
+            self.confirmed_binds.insert(confirmed.pod.uid.clone(), confirmed);
+        }
+    }
+
+    /// Handles the outcome of `Command::Bind`. The watch may show the pod on its node before or after.
     pub(super) fn bind_answered(&mut self, uid: &Uid, failure: Option<Text>) {
+        if let Some(ConfirmedBind { pod, profile, node }) = self.confirmed_binds.remove(uid) {
+            if failure.is_none() {
+                if let Some(index) = self.core.state.pods.find(uid) {
+                    self.post_bind(profile, index, self.core.state.pods.get(index).node);
+                }
+                self.commands.push(Command::ReportScheduled { pod, node });
+            }
+            return;
+        }
         let Some(pod) = self.core.state.pods.find(uid) else { return };
         let is_sent = |binding: &BindingCycle| matches!(binding.stage, BindingStage::Bind);
         if !self.bindings.get(&pod).is_some_and(is_sent) {
@@ -190,17 +231,23 @@ impl Engine {
             return;
         }
         let Some(binding) = self.bindings.get(&pod) else { return };
-        let (profile, node) = (&self.core.profiles[binding.profile], binding.node);
+        let (profile, node) = (binding.profile, binding.node);
+        self.post_bind(profile, pod, node);
+        let node = Text::from(self.core.state.nodes.name(node));
+        self.commands.push(Command::ReportScheduled { pod: self.pod_ref(pod), node });
+        self.drop_from_queue_and_binding(pod);
+    }
+
+    fn post_bind(&self, profile: usize, pod: PodIdx, node: NodeIdx) {
+        let position = profile;
+        let profile = &self.core.profiles[position];
         for plugin in profile.at(Point::PostBind) {
             let mut effects = Effects::default();
             let state = &self.core.state;
             let mut context = BindContext { state, pod, node, effects: &mut effects };
             profile.plugins[*plugin].post_bind(&mut context);
-            self.core.request(binding.profile, *plugin, effects);
+            self.core.request(position, *plugin, effects);
         }
-        let node = Text::from(self.core.state.nodes.name(node));
-        self.commands.push(Command::ReportScheduled { pod: self.name(pod), node });
-        self.drop_from_queue_and_binding(pod);
     }
 
     /// Ends a failed binding cycle: unreserves, wakes waiting pods and retries the pod.

@@ -16,7 +16,7 @@ impl Engine {
         match change {
             Change::Node(node) => self.set_node(&node),
             Change::NodeGone(name) => self.remove_node(&name),
-            Change::Object(object) => self.set_object(object),
+            Change::Object(object) => self.set_object(&object),
             Change::ObjectGone(name) => self.remove_object(&name),
             // `apply` handles the other changes.
             _ => {}
@@ -55,10 +55,10 @@ impl Engine {
         self.cursor.visit_start = 0;
     }
 
-    fn set_object(&mut self, new: ClusterObject) {
+    fn set_object(&mut self, new: &ClusterObject) {
         let old = self.core.state.set_object(new.clone());
         let action = if old.is_some() { Action::UPDATE } else { Action::ADD };
-        self.wake_for_object(new.kind(), action, old.as_ref(), Some(&new));
+        self.wake_for_object(new.kind(), action, old.as_ref(), Some(new));
     }
 
     fn remove_object(&mut self, name: &ObjectName) {

@@ -85,7 +85,7 @@ impl Core {
         let mut effects = Effects::default();
         let state = &mut self.state;
         let mut reservation = Reservation { state, pod, node, effects: &mut effects };
-        let reserved = self.profiles[profile].plugins[plugin].reserve(&mut reservation);
+        let reserved = self.profiles[profile].reserve(plugin, &mut reservation);
         (reserved, effects)
     }
 
@@ -111,7 +111,7 @@ impl Core {
             let mut effects = Effects::default();
             let state = &mut self.state;
             let mut reservation = Reservation { state, pod, node, effects: &mut effects };
-            profiles[profile].plugins[*plugin].unreserve(&mut reservation);
+            profiles[profile].unreserve(*plugin, &mut reservation);
             request(self, *plugin, effects);
         }
     }
@@ -130,7 +130,7 @@ impl QueueContext for Core {
         let profile = &self.profiles[profile];
         let others = profile.at(Point::PreEnqueue).iter().copied().filter(|p| Some(*p) != first);
         for plugin in first.into_iter().chain(others) {
-            let admitted = profile.plugins[plugin].pre_enqueue(&self.state, pod);
+            let admitted = profile.pre_enqueue(plugin, &self.state, pod);
             admitted.map_err(|rejection| Gate { plugin, retry_at: rejection.until })?;
         }
         Ok(())
@@ -142,13 +142,8 @@ impl QueueContext for Core {
 
     fn hint(&self, profile: usize, plugin: PluginPosition, class: ClassIdx, event: &Event) -> bool {
         let mut effects = Effects::default();
-        let class = self.classes.class(class);
-        let helps = self.profiles[profile].plugins[plugin].hint_with_effects(
-            &self.state,
-            class,
-            event,
-            &mut effects,
-        );
+        let (class, state) = (self.classes.class(class), &self.state);
+        let helps = self.profiles[profile].hint(plugin, state, class, event, &mut effects);
         self.request(profile, plugin, effects);
         helps
     }

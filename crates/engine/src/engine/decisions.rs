@@ -68,7 +68,6 @@ impl Engine {
             start: &mut 0,
             draw: None,
             column_pool: &mut self.column_pool,
-            stopwatch: &mut self.stopwatch,
         };
         let decision = decide(profile, evaluation, state, pod, &mut inputs);
         match decision {

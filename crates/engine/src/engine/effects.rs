@@ -57,7 +57,7 @@ impl Engine {
             Effect::Report(pod, report) => {
                 if self.core.state.pods.exists(pod) {
                     let plugin = Text::from(self.core.profiles[profile].plugin_name(plugin));
-                    self.commands.push(Command::Report { pod: self.name(pod), plugin, report });
+                    self.commands.push(Command::Report { pod: self.pod_ref(pod), plugin, report });
                 }
             }
         }

@@ -129,7 +129,6 @@ impl Engine {
             start: &mut begun,
             draw: None,
             column_pool: &mut self.column_pool,
-            stopwatch: &mut self.stopwatch,
         };
         let profile = &self.core.profiles[queued.profile()];
         shortlist(profile, evaluation, &mut self.core.state, queued.pod, &inputs, nominated_first)
@@ -152,7 +151,7 @@ impl Engine {
         let nodes = names.collect();
         let ticket = self.open_call(queued.pod, call);
         self.commands.push(Command::AskExtenders {
-            pod: self.name(queued.pod),
+            pod: self.pod_ref(queued.pod),
             ticket,
             extenders,
             nodes,
@@ -299,7 +298,7 @@ impl Engine {
         }
         let named = candidates.iter().map(|candidate| NodeVictims {
             node: Text::from(self.core.state.nodes.name(candidate.node)),
-            victims: candidate.victims.iter().map(|victim| self.name(*victim)).collect(),
+            victims: candidate.victims.iter().map(|victim| self.pod_ref(*victim)).collect(),
             violations: candidate.violations,
         });
         let candidates = named.collect();
@@ -308,7 +307,7 @@ impl Engine {
         let call =
             ExtenderCall { ticket: 0, begun, asked: 1, kind: ExtenderCallKind::Victims(verdict) };
         let ticket = self.open_call(queued.pod, call);
-        let pod = self.name(queued.pod);
+        let pod = self.pod_ref(queued.pod);
         self.commands.push(Command::AskExtendersAboutVictims {
             pod,
             ticket,

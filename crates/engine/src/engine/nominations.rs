@@ -208,7 +208,7 @@ impl Engine {
             }
             let none = Nomination::Override(NodeIdx::NONE);
             if let Some(node) = self.decide_nomination(rival, none) {
-                self.commands.push(Command::Nominate { pod: self.name(rival), node });
+                self.commands.push(Command::Nominate { pod: self.pod_ref(rival), node });
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::command::{Command, PodName};
+use crate::command::{Command, PodRef};
 use crate::cycle::decide::check_node;
 use crate::index::{NodeIdx, PodIdx};
 use crate::object::Text;
@@ -26,7 +26,7 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
     /// The pod.
-    pub pod: PodName,
+    pub pod: PodRef,
     /// The node that it leaves; empty for a waiting pod.
     pub from: Text,
     /// The node to which it goes; empty if it is only removed. A pod that leaves a node cannot be
@@ -59,7 +59,7 @@ impl Plan {
         let moves = in_order.into_iter().filter_map(|(pod, (_, before))| {
             let to = state.pods.get(pod).node;
             (to != before).then(|| Move {
-                pod: state.pod_name(pod),
+                pod: state.pod_ref(pod),
                 from: name(before),
                 to: name(to),
             })

@@ -59,6 +59,9 @@ impl Engine {
         let kept_free =
             nominated.is_some_and(|node| self.core.state.nodes.name(node) != &*pod.node);
         let moved = self.leave_other_node(index, &pod.node);
+        if !moved {
+            self.note_confirmed_bind(index);
+        }
         self.drop_from_queue_and_binding(index);
         let name = pod.node.clone();
         self.core.state.update_pod(index, pod);
@@ -161,6 +164,7 @@ impl Engine {
         let priority = self.core.state.pods.get(index).priority;
         self.drop_from_queue_and_binding(index);
         self.core.preemptions.remove(&index);
+        self.evictions.remove(uid);
         self.core.state.remove_pod(index);
         if on_node && !assumed {
             let object = Object::Pod { old: Some(old.view()), new: None };

@@ -1,9 +1,9 @@
 //! Preemption: eviction of victims, or the return of victims that are not bound yet to the queue.
 //!
 //! ```text
-//! victims chosen ─┬─ bound, or being bound ──▶ Evict ──▶ VictimHandled ─┬─ all deleted: the Delete
-//!                 │                                                     │  events wake the preemptor
-//!                 │                                                     └─ one failed: retried at once
+//! victims chosen ─┬─ bound, or being bound ──▶ DeleteVictim ──▶ VictimHandled
+//!                 │        all deleted: the Delete events wake the preemptor
+//!                 │        one failed:  it is retried at once
 //!                 └─ in Permit or Volumes ──▶ back to the queue, retried after backoff
 //! ```
 //!
@@ -41,31 +41,25 @@ impl Engine {
         victims: &[PodIdx],
     ) {
         let pod = preemptor.pod;
-        let (preemptor_name, node_name) =
-            (self.name(pod), Text::from(self.core.state.nodes.name(node)));
+        let (preemptor_ref, node_name) =
+            (self.pod_ref(pod), Text::from(self.core.state.nodes.name(node)));
         let mut preemption =
             Preemption { plugin, unanswered: Vec::new(), victims: Vec::new(), failed: false };
         for victim in victims {
-            let name = self.name(*victim);
-            let (preemptor_name, node) = (preemptor_name.clone(), node_name.clone());
-            if let Some(reason) = self.requeue_reason(*victim, preemptor.profile(), plugin) {
-                let (victim_name, preemptor) = (name, preemptor_name);
-                self.commands.push(Command::ReportPreempted {
-                    victim: victim_name,
-                    preemptor,
-                    node,
-                });
-                self.fail_binding(*victim, &reason);
+            let index = *victim;
+            let victim = self.pod_ref(index);
+            let (preemptor_ref, node) = (preemptor_ref.clone(), node_name.clone());
+            if let Some(reason) = self.requeue_reason(index, preemptor.profile(), plugin) {
+                let preemptor = preemptor_ref;
+                self.commands.push(Command::ReportPreempted { victim, preemptor, node });
+                self.fail_binding(index, &reason);
                 continue;
             }
-            preemption.victims.push(name.uid.clone());
-            if !self.core.state.pods.get(*victim).terminating {
-                preemption.unanswered.push(name.uid.clone());
-                self.commands.push(Command::Evict {
-                    victim: name,
-                    preemptor: preemptor_name,
-                    node,
-                });
+            preemption.victims.push(victim.uid.clone());
+            if !self.core.state.pods.get(index).terminating {
+                preemption.unanswered.push(victim.uid.clone());
+                let preemptor = preemptor_ref;
+                self.commands.push(Command::DeleteVictim { victim, preemptor, node });
             }
         }
         if !preemption.unanswered.is_empty() {
@@ -89,7 +83,7 @@ impl Engine {
         }
     }
 
-    /// Handles the outcome of `Command::Evict`. The watch may show the deletion before or after.
+    /// Handles the outcome of `Command::DeleteVictim`. The watch may show the deletion before or after.
     pub(super) fn victim_handled(&mut self, preemptor: &Uid, victim: &Uid, failed: bool) {
         if let Some(victim) = self.core.state.pods.find(victim).filter(|_| !failed) {
             self.core.state.set_preempted(victim);

@@ -176,7 +176,6 @@ impl Harness {
     /// Applies a change, checks the engine and returns the commands as texts.
     #[track_caller]
     pub(super) fn tell(&mut self, change: Change) -> Vec<String> {
-        self.commands.clear();
         if let Change::PodGone { uid } = &change
             && let Some(pod) = self.engine.core.state.pods.find(uid)
             && !self.engine.bindings.contains_key(&pod)
@@ -184,7 +183,30 @@ impl Harness {
             // Plugins release what a bound pod holds by their own watches.
             self.script.reserved.lock().retain(|(_, other)| other != uid);
         }
-        self.engine.apply(change, self.now, &mut self.commands);
+        self.step(|engine, now, commands| engine.apply(change, now, commands))
+    }
+
+    /// Handles the deadlines that have passed.
+    #[track_caller]
+    pub(super) fn tick(&mut self) -> Vec<String> {
+        self.step(Engine::tick)
+    }
+
+    /// Makes attempts, at most this number.
+    #[track_caller]
+    pub(super) fn attempt(&mut self, limit: usize) -> Vec<String> {
+        self.step(|engine, now, commands| {
+            let _ = (0..limit).all(|_| engine.schedule(now, commands));
+        })
+    }
+
+    #[track_caller]
+    pub(super) fn step(
+        &mut self,
+        step: impl FnOnce(&mut Engine, i64, &mut Vec<Command>),
+    ) -> Vec<String> {
+        self.commands.clear();
+        step(&mut self.engine, self.now, &mut self.commands);
         self.check();
         for command in &self.commands {
             match command {
@@ -227,7 +249,7 @@ impl Harness {
     /// Makes all attempts that are due.
     #[track_caller]
     pub(super) fn schedule(&mut self) -> Vec<String> {
-        self.tell(Change::Schedule { limit: 1000 })
+        self.attempt(1000)
     }
 
     /// Shows a pending pod and tries it.
@@ -241,7 +263,7 @@ impl Harness {
     #[track_caller]
     pub(super) fn after(&mut self, time: i64) -> Vec<String> {
         self.now += time;
-        let mut commands = self.tell(Change::Tick);
+        let mut commands = self.tick();
         commands.extend(self.schedule());
         commands
     }
@@ -407,9 +429,10 @@ fn brief(command: &Command) -> String {
             format!("{plugin} reports about {}: {}, {}", pod.name, report.reason, report.note)
         }
         Command::ReportScheduled { pod, node } => format!("scheduled {} on {node}", pod.name),
-        Command::Evict { victim, preemptor, node } => {
-            format!("evict {} from {node} for {}", victim.name, preemptor.name)
+        Command::DeleteVictim { victim, preemptor, node } => {
+            format!("delete {} on {node} for {}", victim.name, preemptor.name)
         }
+        Command::Evict { pod, .. } => format!("evict {}", pod.name),
         Command::ReportPreempted { victim, preemptor, node } => {
             format!("preempted {} on {node} for {}", victim.name, preemptor.name)
         }

@@ -15,6 +15,7 @@ mod permit;
 mod pods;
 mod properties;
 mod queueing;
+mod requested_evictions;
 mod requeued_victims;
 mod reserve;
 mod restart;

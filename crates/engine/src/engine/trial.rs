@@ -26,7 +26,6 @@ use crate::object::Pod;
 use crate::queue::NominationMark;
 use crate::state::node_order::OrderPeek;
 use crate::state::{State, UndoMark};
-use crate::stopwatch::Stopwatch;
 
 use super::core::Core;
 use super::plan::Plan;
@@ -207,7 +206,6 @@ impl<'a> Trial<'a> {
                 start: &mut trial.cursor.visit_start,
                 draw,
                 column_pool: trial.column_pool,
-                stopwatch: &mut Stopwatch::default(),
             };
             decide(profile, evaluation, &mut trial.core.state, pod, &mut inputs)
         });

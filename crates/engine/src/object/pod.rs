@@ -29,14 +29,8 @@ pub struct Pod {
     pub terminating: bool,
     /// Condition `DisruptionTarget` is true with reason `PreemptionByScheduler`.
     pub preempted: bool,
-    /// Condition `Ready` is true.
-    pub ready: bool,
-    /// Restarts of all containers and init containers.
-    pub restarts: u32,
-    /// Annotation `kubernetes.io/config.mirror`: the pod mirrors a static pod of its node.
-    pub mirror: bool,
-    /// Annotation `cluster-autoscaler.kubernetes.io/safe-to-evict`, if it is `true` or `false`.
-    pub safe_to_evict: Option<bool>,
+    /// Facts for moving the pod.
+    pub facts: PodFacts,
     /// `status.startTime` in nanoseconds since the epoch, if set.
     pub start_time: Option<i64>,
     /// `metadata.creationTimestamp` in nanoseconds since the epoch, zero when unset.
@@ -47,6 +41,20 @@ pub struct Pod {
     pub generation: i64,
     /// Fields that pods of one controller share; equal specs are stored once.
     pub spec: Arc<PodSpec>,
+}
+
+/// What a component that moves pods asks of each; no decision reads it. It changes often, so it is
+/// not part of the spec.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PodFacts {
+    /// Condition `Ready` is true.
+    pub ready: bool,
+    /// Restarts of all containers and init containers.
+    pub restarts: u32,
+    /// Annotation `kubernetes.io/config.mirror`: the pod mirrors a static pod of its node.
+    pub mirror: bool,
+    /// Annotation `cluster-autoscaler.kubernetes.io/safe-to-evict`, if it is `true` or `false`.
+    pub safe_to_evict: Option<bool>,
 }
 
 impl Pod {

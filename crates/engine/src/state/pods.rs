@@ -6,9 +6,9 @@ use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::command::PodName;
+use crate::command::PodRef;
 use crate::index::{LabelSetIdx, NodeIdx, PodIdx, SpecIdx};
-use crate::object::{Labels, Pod, PodSpec, Text, Uid};
+use crate::object::{Labels, Pod, PodFacts, PodSpec, Text, Uid};
 use crate::slab::Slab;
 
 use super::plugin_states::Hook;
@@ -49,14 +49,8 @@ pub struct PodRecord {
     pub terminating: bool,
     /// Condition `DisruptionTarget` with reason `PreemptionByScheduler`.
     pub preempted: bool,
-    /// Condition `Ready` is true.
-    pub ready: bool,
-    /// The pod mirrors a static pod of its node.
-    pub mirror: bool,
-    /// Annotation `cluster-autoscaler.kubernetes.io/safe-to-evict`.
-    pub safe_to_evict: Option<bool>,
-    /// Restarts of all containers and init containers.
-    pub restarts: u32,
+    /// Facts for moving the pod.
+    pub facts: PodFacts,
     /// On its node by our decision, not yet confirmed by the watch.
     pub assumed: bool,
     /// Scheduling gates; empty for nearly all pods.
@@ -160,10 +154,17 @@ impl State {
         format!("{}/{}", self.namespace(pod), self.pods.get(pod).name)
     }
 
-    /// Returns namespace, name and UID of a pod.
-    pub fn pod_name(&self, pod: PodIdx) -> PodName {
-        let PodRecord { name, uid, .. } = self.pods.get(pod);
-        PodName { namespace: self.namespace(pod).into(), name: name.clone(), uid: uid.clone() }
+    /// Returns a pod as commands name it.
+    pub fn pod_ref(&self, pod: PodIdx) -> PodRef {
+        let record = self.pods.get(pod);
+        PodRef {
+            namespace: self.namespace(pod).into(),
+            name: record.name.clone(),
+            uid: record.uid.clone(),
+            resource_version: record.resource_version,
+            generation: record.generation,
+            scheduler: self.spec(pod).scheduler_name.clone(),
+        }
     }
 
     /// Finds a pod by namespace and name. Scans all pods, so it is for interactive requests only.
@@ -198,10 +199,7 @@ impl State {
             position_in_spec: 0,
             terminating: pod.terminating,
             preempted: pod.preempted,
-            ready: pod.ready,
-            mirror: pod.mirror,
-            safe_to_evict: pod.safe_to_evict,
-            restarts: pod.restarts,
+            facts: pod.facts,
             assumed: false,
             gates: pod.gates,
         });
@@ -259,10 +257,7 @@ impl State {
         record.priority = new.priority;
         record.start_time = new.start_time.unwrap_or(i64::MAX);
         record.generation = new.generation;
-        record.ready = new.ready;
-        record.mirror = new.mirror;
-        record.safe_to_evict = new.safe_to_evict;
-        record.restarts = new.restarts;
+        record.facts = new.facts;
         // An event from before the deletion may arrive after the response to the deletion.
         record.preempted = new.preempted || record.preempted && record.terminating;
         record.gates = new.gates;

@@ -360,8 +360,9 @@ fn enough_free_storage_is_required() {
             let driver =
                 CsiDriver { name: "d".into(), storage_capacity: counts, ..CsiDriver::default() };
             volumes.drivers.insert(driver);
-            for capacity in capacities {
-                volumes.capacities.insert(capacity);
+            for (index, capacity) in capacities.into_iter().enumerate() {
+                let name = format!("c{index}").into();
+                volumes.capacities.insert(CsiStorageCapacity { name, ..capacity });
             }
         });
         check(&mut state, &["c"])

@@ -153,8 +153,8 @@ impl ComparedEngines {
                 self.apply(Change::PodGone { uid })
             }
             DecisionStep::Schedule(limit) => {
-                self.apply(Change::Tick)?;
-                self.apply(Change::Schedule { limit })
+                self.step(Engine::tick)?;
+                self.attempt(limit)
             }
         }
     }
@@ -180,9 +180,19 @@ impl ComparedEngines {
     }
 
     fn apply(&mut self, change: Change) -> Result<(), String> {
+        self.step(move |engine, now, commands| engine.apply(change.clone(), now, commands))
+    }
+
+    fn attempt(&mut self, limit: usize) -> Result<(), String> {
+        self.step(|engine, now, commands| {
+            let _ = (0..limit).all(|_| engine.schedule(now, commands));
+        })
+    }
+
+    fn step(&mut self, step: impl Fn(&mut Engine, i64, &mut Vec<Command>)) -> Result<(), String> {
         let (mut commands, mut twin_commands) = (Vec::new(), Vec::new());
-        self.engine.apply(change.clone(), self.now, &mut commands);
-        self.twin.apply(change, self.now, &mut twin_commands);
+        step(&mut self.engine, self.now, &mut commands);
+        step(&mut self.twin, self.now, &mut twin_commands);
         if commands != twin_commands {
             return Err(format!("commands {commands:?}, of the twin {twin_commands:?}"));
         }
@@ -204,7 +214,7 @@ impl ComparedEngines {
                 }
                 self.show(&pod.uid)
             }
-            Command::Evict { victim, preemptor, .. } => {
+            Command::DeleteVictim { victim, preemptor, .. } => {
                 if let Some(stored) = self.pods.get_mut(&victim.uid) {
                     (stored.terminating, stored.preempted) = (true, true);
                 }

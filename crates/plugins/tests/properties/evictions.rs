@@ -97,8 +97,12 @@ impl FullCluster {
     }
 
     fn apply(&mut self, change: Change) {
+        self.act(|engine, now, commands| engine.apply(change, now, commands));
+    }
+
+    fn act(&mut self, act: impl FnOnce(&mut Engine, i64, &mut Vec<Command>)) {
         let mut commands = Vec::new();
-        self.engine.apply(change, self.now, &mut commands);
+        act(&mut self.engine, self.now, &mut commands);
         for command in commands {
             self.record_command(command);
         }
@@ -115,7 +119,7 @@ impl FullCluster {
             | Command::ReportFailure { pod, nominate: Some(node), .. } => {
                 self.writes.push_back((pod.uid, node));
             }
-            Command::Evict { victim, preemptor, node } => {
+            Command::DeleteVictim { victim, preemptor, node } => {
                 self.deleted.insert(victim.uid.clone());
                 self.eviction_targets.entry(preemptor.uid.clone()).or_default().insert(node);
                 self.deletions
@@ -175,9 +179,11 @@ impl FullCluster {
             }
             6 => {
                 self.now += which as i64 * 20 * MILLISECOND;
-                self.apply(Change::Tick);
+                self.act(Engine::tick);
             }
-            _ => self.apply(Change::Schedule { limit: 1 + which % 3 }),
+            _ => self.act(|engine, now, commands| {
+                let _ = (0..=which % 3).all(|_| engine.schedule(now, commands));
+            }),
         }
     }
 
@@ -195,7 +201,7 @@ impl FullCluster {
                 (0..=7).for_each(|kind| self.step(kind, 0));
             }
             self.now += 2000 * MILLISECOND;
-            self.apply(Change::Tick);
+            self.act(Engine::tick);
         }
     }
 

@@ -239,7 +239,7 @@ impl World {
                 }
             }
             Step::Wait(milliseconds) => self.wait(milliseconds)?,
-            Step::Schedule(limit) => self.apply(Change::Schedule { limit })?,
+            Step::Schedule(limit) => self.attempt(limit)?,
             other => self.change_storage(other)?,
         }
         Ok(())
@@ -290,7 +290,7 @@ impl World {
 
     fn wait(&mut self, milliseconds: i64) -> Result<(), String> {
         self.now += milliseconds * MILLISECOND;
-        self.apply(Change::Tick)
+        self.step(Engine::tick)
     }
 
     /// Applies a change that upstream has no event for.
@@ -306,10 +306,21 @@ impl World {
 
     /// Applies a change to both engines, which must emit the same commands, and records these.
     fn apply(&mut self, change: Change) -> Result<(), String> {
+        self.step(move |engine, now, commands| engine.apply(change.clone(), now, commands))
+    }
+
+    fn attempt(&mut self, limit: usize) -> Result<(), String> {
+        self.step(|engine, now, commands| {
+            let _ = (0..limit).all(|_| engine.schedule(now, commands));
+        })
+    }
+
+    /// Has both engines take a step, which must want the same, and takes down what they want.
+    fn step(&mut self, step: impl Fn(&mut Engine, i64, &mut Vec<Command>)) -> Result<(), String> {
         let mut commands = Vec::new();
-        self.engine.apply(change.clone(), self.now, &mut commands);
+        step(&mut self.engine, self.now, &mut commands);
         let mut twin_commands = Vec::new();
-        self.twin.apply(change, self.now, &mut twin_commands);
+        step(&mut self.twin, self.now, &mut twin_commands);
         if commands != twin_commands {
             return Err(format!("commands {commands:?}, of the twin {twin_commands:?}"));
         }
@@ -325,14 +336,14 @@ impl World {
 
     fn record_command(&mut self, command: Command) -> Result<(), String> {
         match command {
-            Command::Bind { pod, node, resource_version, .. } => {
+            Command::Bind { pod, node, .. } => {
                 if self.binds.iter().any(|bind| bind.uid == pod.uid) {
                     return Err(format!("{pod:?} has two binds in flight"));
                 }
                 self.assume(&pod.uid, &node)?;
                 let shown = &self.known[&pod.uid].pod.resource_version;
-                if resource_version != *shown {
-                    return Err(format!("{pod:?} is bound as of {resource_version}, not {shown}"));
+                if pod.resource_version != *shown {
+                    return Err(format!("{pod:?} is bound, but its version is {shown}"));
                 }
                 self.binds.push(PendingBind { uid: pod.uid, node, executed: None });
             }
@@ -350,12 +361,12 @@ impl World {
                 self.nominations.record_decision(&pod.uid, node, assumed_on);
             }
             Command::ReportScheduled { pod, node } => {
-                let assumed_on =
-                    self.known.get(&pod.uid).and_then(|known| known.assumed_on.as_ref());
-                if assumed_on != Some(&node) {
-                    return Err(format!(
-                        "{pod:?} is reported on {node}, but assumed on {assumed_on:?}"
-                    ));
+                // The watch may have shown the deletion of the pod before the bind is answered.
+                if let Some(known) = self.known.get(&pod.uid)
+                    && known.node() != Some(&*node)
+                {
+                    let on = known.node();
+                    return Err(format!("{pod:?} is reported on {node}, but is on {on:?}"));
                 }
             }
             Command::ReportPreempted { victim, .. } => {
@@ -365,7 +376,7 @@ impl World {
                 };
                 (known.assumed_on, known.ticket) = (None, None);
             }
-            Command::Evict { victim, preemptor, node } => {
+            Command::DeleteVictim { victim, preemptor, node } => {
                 self.check_eviction_target(&preemptor.uid, &node)?;
                 if self.known.get(&victim.uid).is_none_or(|known| known.node().is_none()) {
                     return Err(format!("{victim:?} is evicted, but is on no node"));
@@ -373,6 +384,7 @@ impl World {
                 let (victim, preemptor) = (victim.uid, preemptor.uid);
                 self.evictions.push(PendingEviction { victim, preemptor });
             }
+            Command::Evict { .. } => return Err("no planner requested an eviction".to_owned()),
             call @ (Command::AskExtenders { .. } | Command::AskExtendersAboutVictims { .. }) => {
                 self.extender_calls.push(call);
             }

@@ -166,10 +166,16 @@ async fn waiting_for_the_throttle_does_not_count_towards_the_time_limit() {
     let gate = Gate::new(Fence::always(), throttle);
     let (window, metrics) = (Arc::clone(&fixture.window), fixture.metrics.clone());
     let binder = Binder::new(fixture.fake.client(), gate, window, metrics);
-    let pod = PodName { namespace: "ns".into(), name: "pod".into(), uid: "uid-1".into() };
+    let pod = PodRef {
+        namespace: "ns".into(),
+        name: "pod".into(),
+        uid: "uid-1".into(),
+        resource_version: 7,
+        ..PodRef::default()
+    };
     let begun = Instant::now();
     // The time limit has passed before the second request may be sent.
-    assert!(binder.bind(&pod, 7, &OURS.into(), None).await.is_err());
+    assert!(binder.bind(&pod, &OURS.into(), None).await.is_err());
     assert_eq!(fixture.sends().len(), 1);
     assert_eq!(fixture.sends()[0].at - begun, Duration::from_secs(100));
 }

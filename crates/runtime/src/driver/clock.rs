@@ -30,7 +30,7 @@ impl EngineClock {
     }
 
     /// Converts engine time to an instant; earlier times become the start of the clock.
-    pub(super) fn instant(&self, time: i64) -> Instant {
+    pub(crate) fn instant(&self, time: i64) -> Instant {
         let since = time.saturating_sub(self.epoch).max(0);
         self.started.checked_add(Duration::from_nanos(since as u64)).unwrap_or(self.started)
     }

@@ -16,7 +16,7 @@ pub(super) const GAUGES_INTERVAL: Duration = Duration::from_millis(500);
 impl Driver {
     /// Publishes [`super::DriverStatus`] and, if it is time for it, the gauges.
     pub(super) fn publish_gauges(&mut self) {
-        self.status.binds_in_flight.store(self.binds_in_flight, Ordering::Relaxed);
+        self.status.binds_in_flight.store(self.binds.in_flight(), Ordering::Relaxed);
         // `Release` after the count: a reader that sees `leading` also sees the count of that time.
         self.status.leading.store(self.leading, Ordering::Release);
         if self.gauges_published.elapsed() < GAUGES_INTERVAL {
@@ -37,12 +37,12 @@ impl Driver {
         }
         self.metrics.set_in_flight(&in_flight, counts.in_flight);
         self.publish_blocking_plugins();
-        self.metrics.set_binds_in_flight(self.binds_in_flight);
+        self.metrics.set_binds_in_flight(self.binds.in_flight());
         let state = self.engine.state();
         self.metrics.set_cache_size(CacheSize {
             nodes: state.nodes.count(),
             pods: state.pods.count(),
-            assumed_pods: self.binds_in_flight,
+            assumed_pods: self.binds.in_flight(),
         });
     }
 

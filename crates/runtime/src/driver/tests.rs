@@ -3,9 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use api::config::Gates;
-use engine::command::PodName;
+use engine::command::{AttemptHistory, PodRef};
 use engine::engine::Settings;
 use engine::framework::{Action, Point, Resource};
+use engine::object::Text;
 use plugins::registry::Registry;
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
@@ -23,10 +24,11 @@ const KINDS: usize = 3;
 
 struct DriverFixture {
     inputs: mpsc::Sender<Input>,
-    commands: mpsc::Receiver<PodCommand>,
+    commands: mpsc::Receiver<TracedCommand>,
     window: Arc<BindWindow>,
     status: Arc<DriverStatus>,
     metrics: Metrics,
+    clock: EngineClock,
     task: JoinHandle<()>,
 }
 
@@ -36,16 +38,16 @@ fn engine(registry: &Registry) -> Engine {
     Engine::new(profiles, Settings::default())
 }
 
-fn driver() -> (Driver, mpsc::Receiver<PodCommand>) {
+fn driver() -> (Driver, mpsc::Receiver<TracedCommand>) {
     driver_of(engine(&Registry::default()))
 }
 
-fn driver_of(engine: Engine) -> (Driver, mpsc::Receiver<PodCommand>) {
+fn driver_of(engine: Engine) -> (Driver, mpsc::Receiver<TracedCommand>) {
     let (sender, commands) = mpsc::channel(COMMANDS_MAX);
     let (window, status) = (Arc::default(), Arc::default());
     let metrics = Metrics::new("lease");
-    let sampler = crate::timing::instrument(&mut [], &metrics);
-    (Driver::new(engine, sender, window, status, metrics, sampler, KINDS), commands)
+    let clock = EngineClock::start();
+    (Driver::new(engine, sender, window, status, metrics, clock, KINDS), commands)
 }
 
 fn node(name: &str) -> Change {
@@ -78,12 +80,12 @@ impl DriverFixture {
         Self::start_driver(driver, commands)
     }
 
-    fn start_driver(driver: Driver, commands: mpsc::Receiver<PodCommand>) -> Self {
+    fn start_driver(driver: Driver, commands: mpsc::Receiver<TracedCommand>) -> Self {
         let (inputs, receiver) = mpsc::channel(INPUTS_MAX);
-        let (window, status) = (Arc::clone(&driver.window), Arc::clone(&driver.status));
-        let metrics = driver.metrics.clone();
+        let (window, status) = (driver.binds.window(), Arc::clone(&driver.status));
+        let (metrics, clock) = (driver.metrics.clone(), driver.clock);
         let task = spawn_local(driver.run(receiver));
-        Self { inputs, commands, window, status, metrics, task }
+        Self { inputs, commands, window, status, metrics, clock, task }
     }
 
     /// Starts a loop that leads, with one node, `pods` pods and all kinds synced.
@@ -119,10 +121,30 @@ impl DriverFixture {
         while let Ok(command) = self.commands.try_recv() {
             let shown = format!("{:?}", command.command);
             let kind = shown.split(' ').next().unwrap().to_owned();
-            assert_eq!(&*command.scheduler, "default-scheduler", "{shown}");
-            issued.push(format!("{kind} {}", pod_of(&command.command).name));
+            let pod = pod_of(&command.command);
+            assert_eq!(&*pod.scheduler, "default-scheduler", "{shown}");
+            issued.push(format!("{kind} {}", pod.name));
         }
         issued
+    }
+}
+
+/// Returns the pod that a command serves: the preemptor, for victims.
+fn pod_of(command: &Command) -> &PodRef {
+    match command {
+        Command::Bind { pod, .. }
+        | Command::AskExtenders { pod, .. }
+        | Command::AskExtendersAboutVictims { pod, .. }
+        | Command::PrepareVolumes { pod, .. }
+        | Command::Nominate { pod, .. }
+        | Command::ReportFailure { pod, .. }
+        | Command::Warn { pod, .. }
+        | Command::Report { pod, .. }
+        | Command::Evict { pod, .. }
+        | Command::ReportScheduled { pod, .. } => pod,
+        Command::DeleteVictim { preemptor, .. } | Command::ReportPreempted { preemptor, .. } => {
+            preemptor
+        }
     }
 }
 
@@ -273,29 +295,33 @@ fn the_loop_ends_on_stop_and_when_a_channel_closes() {
 }
 
 fn bind(name: &str) -> Command {
-    let pod = PodName { namespace: "ns".into(), name: name.into(), uid: name.into() };
-    Command::Bind { pod, resource_version: 7, node: "n1".into(), extender: None }
+    let pod =
+        PodRef { namespace: "ns".into(), name: name.into(), uid: name.into(), ..PodRef::default() };
+    Command::Bind { pod, node: "n1".into(), extender: None, history: AttemptHistory::default() }
 }
 
 #[test]
 fn binds_over_the_window_wait_and_fail_without_leadership() {
-    let (mut driver, _orders) = driver();
-    while driver.window.size() > 4 {
-        driver.window.shrink();
-    }
-    driver.leading = true;
-    driver.binds_in_flight = 3;
-    driver.commands = vec![bind("a"), bind("b"), bind("c")];
-    assert_eq!(driver.next_command(), Some(bind("a")));
-    driver.binds_in_flight = 4;
-    assert_eq!(driver.next_command(), None);
-    assert_eq!(driver.binds_over_window.len(), 2);
-    driver.binds_in_flight = 3;
-    assert_eq!(driver.next_command(), Some(bind("b")), "in order");
-    driver.leading = false;
-    driver.commands = vec![bind("d")];
-    assert_eq!(driver.next_command(), None, "no bind begins without leadership");
-    assert!(driver.binds_over_window.is_empty() && driver.outgoing.is_empty());
+    local(async {
+        let (mut driver, mut sent) = driver();
+        let mut sent = || sent.try_recv().ok().map(|sent| sent.command);
+        while driver.binds.has_room() {
+            driver.binds.admit(bind("earlier"));
+        }
+        driver.leading = true;
+        driver.commands = vec![bind("a"), bind("b")];
+        driver.dispatch(None).await;
+        assert_eq!(sent(), None, "the window is full");
+        driver.binds.answered();
+        driver.dispatch(None).await;
+        assert_eq!((sent(), sent()), (Some(bind("a")), None));
+        driver.leading = false;
+        driver.binds.answered();
+        driver.commands = vec![bind("c")];
+        driver.dispatch(None).await;
+        assert_eq!(sent(), None, "no bind begins without leadership");
+        assert!(driver.binds.take_waiting().is_empty() && driver.commands.is_empty());
+    });
 }
 
 #[test]

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
+use engine::command::PodRef;
 use engine::object::{Text, Uid};
 use http::Method;
 use serde::Serialize;
 
-use super::{PodReference, SeriesKey};
+use super::SeriesKey;
 use crate::api_error::{JSON, PROTOBUF_OR_JSON};
 use crate::client::ApiRequest;
 use crate::request_body::json_body;
@@ -68,9 +69,9 @@ struct EventBody<'a> {
     #[serde(rename = "type")]
     event_type: &'a str,
     note: &'a str,
-    regarding: &'a PodReference,
+    regarding: Reference<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    related: Option<&'a PodReference>,
+    related: Option<Reference<'a>>,
 }
 
 #[derive(Serialize)]
@@ -92,25 +93,28 @@ struct ObjectReference<'a> {
     resource_version: Option<&'a str>,
 }
 
-impl Serialize for PodReference {
+/// Serializes a pod as [`ObjectReference`].
+struct Reference<'a>(&'a PodRef);
+
+impl Serialize for Reference<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let PodRef { namespace, name, uid, resource_version, .. } = self.0;
         let mut digits = itoa::Buffer::new();
         ObjectReference {
             api_version: "v1",
             kind: "Pod",
-            namespace: &self.pod.namespace,
-            name: &self.pod.name,
-            uid: self.pod.uid.text(&mut [0; Uid::TEXT_BYTES]),
+            namespace,
+            name,
+            uid: uid.text(&mut [0; Uid::TEXT_BYTES]),
             // Zero means unknown.
-            resource_version: (self.version != 0).then(|| digits.format(self.version)),
+            resource_version: (*resource_version != 0).then(|| digits.format(*resource_version)),
         }
         .serialize(serializer)
     }
 }
 
 /// Returns namespace and name of the event about a pod; `number` makes the name unique.
-pub(super) fn event_name(regarding: &PodReference, number: u64) -> (&str, String) {
-    let pod = &regarding.pod;
+pub(super) fn event_name(pod: &PodRef, number: u64) -> (&str, String) {
     let namespace = if pod.namespace.is_empty() { "default" } else { &pod.namespace };
     let mut uid = [0; Uid::TEXT_BYTES];
     let prefix = match pod.name.len() {
@@ -140,8 +144,8 @@ pub(super) fn event_body(
         reason,
         event_type: kind,
         note: &truncated(note),
-        regarding,
-        related: related.as_ref(),
+        regarding: Reference(regarding),
+        related: related.as_ref().map(Reference),
     })
 }
 

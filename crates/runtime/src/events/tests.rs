@@ -8,10 +8,10 @@ use crate::testing::{FakeApiServer, ReceivedRequest, Reply};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn reference_to(pod: &str, version: u64) -> PodReference {
+fn reference_to(pod: &str, resource_version: u64) -> PodRef {
     let uid = format!("uid-{}", pod.len()).into();
-    let pod = PodName { namespace: "ns".into(), name: pod.into(), uid };
-    PodReference { pod, version }
+    let (namespace, name) = ("ns".into(), pod.into());
+    PodRef { namespace, name, uid, resource_version, ..PodRef::default() }
 }
 
 fn event(pod: &str, reason: &'static str, note: &str) -> PodEvent {
@@ -210,7 +210,7 @@ async fn special_characters_survive_the_serialization() {
     let (fake, events, _) = start(healthy);
     let note = "quote \" backslash \\ tab \t é \u{1}";
     let mut event = event("a", "Scheduled", note);
-    (event.regarding.version, event.related) = (0, Some(reference_to("b", 1)));
+    (event.regarding.resource_version, event.related) = (0, Some(reference_to("b", 1)));
     events.record(event);
     sleep(SECOND).await;
     let body = &fake.requests()[0].body;

@@ -53,8 +53,13 @@ fn extender() -> Extender {
     }
 }
 
-fn pod(name: &str) -> PodName {
-    PodName { namespace: "ns".into(), name: name.into(), uid: format!("uid-{name}").into() }
+fn pod(name: &str) -> PodRef {
+    PodRef {
+        namespace: "ns".into(),
+        name: name.into(),
+        uid: format!("uid-{name}").into(),
+        ..PodRef::default()
+    }
 }
 
 fn names(names: &[&str]) -> Vec<Text> {
@@ -282,7 +287,7 @@ async fn an_extender_binds() {
 #[tokio::test(start_paused = true)]
 async fn another_pod_of_the_same_name_is_not_sent() {
     let fixture = fixture(vec![(extender(), two_pass)]);
-    let other = PodName { uid: "uid-older".into(), ..pod("p") };
+    let other = PodRef { uid: "uid-older".into(), ..pod("p") };
     let error =
         fixture.extenders.filter_and_prioritize(&other, &[0], names(&["n1"])).await.unwrap_err();
     assert_eq!(error.to_string(), "another pod has the name ns/p now");

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use engine::command::PodName;
+use engine::command::PodRef;
 use engine::object::Uid;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
@@ -86,7 +86,7 @@ fn patch_body(patch: &PendingPatch, version: u64, transition_time: Option<&str>)
         status: "False",
         reason,
         message,
-        observed_generation: patch.generation,
+        observed_generation: patch.pod.generation,
         last_transition_time: transition_time,
     });
     let nomination = patch.nominate.as_deref().map(|node| match node {
@@ -115,11 +115,11 @@ pub(super) async fn send_patch(
     is_transition: bool,
     cancelled: CancellationToken,
 ) -> (PendingPatch, Option<u64>) {
-    let PodName { namespace, name, .. } = &patch.pod;
+    let PodRef { namespace, name, .. } = &patch.pod;
     let limit = REQUEST_TIMEOUT.as_millis();
     let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status?timeout={limit}ms");
     let transition_time = is_transition.then(|| rfc3339_seconds(SystemTime::now()));
-    let mut version = patch.version;
+    let mut version = patch.pod.resource_version;
     for attempt in 1..=ATTEMPTS_MAX {
         let body = patch_body(&patch, version, transition_time.as_deref());
         let request = Request::patch(&path)
@@ -207,7 +207,7 @@ struct PodReadSpec {
 async fn version_if_pending(
     client: &kube::Client,
     gate: &Gate,
-    pod: &PodName,
+    pod: &PodRef,
 ) -> Result<Option<u64>, PatchError> {
     let path = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
     let request = Request::get(path).body(Body::empty());

@@ -11,32 +11,30 @@ use crate::testing::{FakeApiServer, ReceivedRequest, Reply, lock};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn pod(name: &str) -> PodName {
-    PodName { namespace: "ns".into(), name: name.into(), uid: format!("uid-{name}").into() }
+fn pod(name: &str) -> PodRef {
+    PodRef {
+        namespace: "ns".into(),
+        name: name.into(),
+        uid: format!("uid-{name}").into(),
+        resource_version: 7,
+        generation: 3,
+        ..PodRef::default()
+    }
 }
 
 fn failed(name: &str, message: &str) -> StatusUpdate {
     let failure = Some(("Unschedulable", message.to_owned()));
-    StatusUpdate::Write { pod: pod(name), generation: 3, version: 7, failure, nominate: None }
+    StatusUpdate::Write { pod: pod(name), failure, nominate: None }
 }
 
 fn nominated(name: &str, node: &str) -> StatusUpdate {
-    with_nomination(
-        StatusUpdate::Write {
-            pod: pod(name),
-            generation: 3,
-            version: 7,
-            failure: None,
-            nominate: None,
-        },
-        node,
-    )
+    with_nomination(StatusUpdate::Write { pod: pod(name), failure: None, nominate: None }, node)
 }
 
 fn with_nomination(update: StatusUpdate, node: &str) -> StatusUpdate {
     match update {
-        StatusUpdate::Write { pod, generation, version, failure, .. } => {
-            StatusUpdate::Write { pod, generation, version, failure, nominate: Some(node.into()) }
+        StatusUpdate::Write { pod, failure, .. } => {
+            StatusUpdate::Write { pod, failure, nominate: Some(node.into()) }
         }
         other => other,
     }

@@ -2,18 +2,16 @@
 
 use api::config::Gates;
 use engine::change::Change;
+use engine::command::Command;
 use engine::engine::Settings;
-use engine::stopwatch::AttemptTimes;
 use plugins::registry::Registry;
 use serde_json::{Value, json};
 
 use super::*;
 
-fn engine(metrics: &Metrics) -> (Engine, Sampler) {
-    let configuration = api::config::defaults(Gates::default());
-    let mut profiles = Registry::default().profiles(&configuration).unwrap();
-    let sampler = instrument(&mut profiles, metrics);
-    (Engine::new(profiles, Settings::default()), sampler)
+fn engine() -> Engine {
+    let profiles = Registry::default().profiles(&api::config::defaults(Gates::default()));
+    Engine::new(profiles.unwrap(), Settings::default())
 }
 
 fn node(name: &str) -> Change {
@@ -30,19 +28,11 @@ fn pod(name: &str, cpu: &str) -> Change {
 }
 
 /// Schedules a number of pods of each amount of cpu. Returns the commands and the text of the metrics.
-fn try_pods(
-    wrapped: bool,
-    amounts: &[&str],
-    count: usize,
-) -> (Vec<engine::command::Command>, String) {
-    let metrics = Metrics::new("lease");
-    let (mut engine, sampler) = if wrapped {
-        engine(&metrics)
-    } else {
-        let profiles = Registry::default().profiles(&api::config::defaults(Gates::default()));
-        let engine = Engine::new(profiles.unwrap(), Settings::default());
-        (engine, instrument(&mut [], &metrics))
-    };
+fn try_pods(measured: bool, amounts: &[&str], count: usize) -> (Vec<Command>, String) {
+    let (mut engine, metrics) = (engine(), Metrics::new("lease"));
+    if measured {
+        measure(&mut engine);
+    }
     let mut commands = Vec::new();
     for name in ["n1", "n2"] {
         engine.apply(node(name), 0, &mut commands);
@@ -50,18 +40,14 @@ fn try_pods(
     for (index, amount) in amounts.iter().enumerate() {
         for number in 0..count {
             engine.apply(pod(&format!("p{index}-{number}"), amount), 0, &mut commands);
-            sampler.begin(&mut engine);
-            engine.apply(Change::Schedule { limit: 1 }, 0, &mut commands);
-            sampler.end(&mut engine);
-            assert_eq!(
-                engine.attempt_times(),
-                AttemptTimes::default(),
-                "the clock stands still again"
-            );
+            engine.schedule(0, &mut commands);
+            record(&mut engine, &metrics);
+            assert_eq!(engine.take_measurements(), Measurements::default(), "all were recorded");
         }
     }
     engine.apply(node("n3"), 0, &mut commands);
     engine.audit().unwrap();
+    record(&mut engine, &metrics);
     (commands, metrics.text())
 }
 

@@ -76,8 +76,13 @@ fn attribute(span: &Received, key: &str) -> String {
     }
 }
 
-fn pod(name: &str) -> PodName {
-    PodName { namespace: "ns".into(), name: name.into(), uid: format!("uid-{name}").into() }
+fn pod(name: &str) -> PodRef {
+    PodRef {
+        namespace: "ns".into(),
+        name: name.into(),
+        uid: format!("uid-{name}").into(),
+        ..PodRef::default()
+    }
 }
 
 #[tokio::test]

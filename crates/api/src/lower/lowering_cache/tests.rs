@@ -226,9 +226,14 @@ fn status_and_eviction_facts_are_those_of_each_pod() {
         assert_eq!(lowered, direct(pod));
         lowered.0.unwrap()
     });
-    let facts = |pod: &Pod| (pod.ready, pod.restarts, pod.mirror, pod.safe_to_evict);
-    assert_eq!(facts(&first), (false, 6, false, None));
-    assert_eq!(facts(&second), (true, 43, true, Some(false)));
+    let facts = |ready, restarts, mirror, safe_to_evict| PodFacts {
+        ready,
+        restarts,
+        mirror,
+        safe_to_evict,
+    };
+    assert_eq!(first.facts, facts(false, 6, false, None));
+    assert_eq!(second.facts, facts(true, 43, true, Some(false)));
     assert!(Arc::ptr_eq(&first.spec, &second.spec));
     other["status"]["containerStatuses"][0]["restartCount"] = json!(1_i64 << 40);
     assert_eq!(cached(&mut cache, &other), direct(&other));

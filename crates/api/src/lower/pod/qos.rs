@@ -4,7 +4,7 @@
 
 use engine::object::QosClass;
 
-use super::super::quantity::Quantity;
+use super::super::quantity::{Quantity, RawQuantity};
 use super::super::raw::RawAmounts;
 use super::super::resources::RawResources;
 use super::RawPodSpec;
@@ -66,7 +66,7 @@ impl Amounts {
     fn add(&mut self, amounts: &RawAmounts) -> bool {
         let mut has_both = true;
         for (sum, name) in self.0.iter_mut().zip(["cpu", "memory"]) {
-            let amount = amounts.get(name).and_then(|raw| raw.parse());
+            let amount = amounts.get(name).and_then(RawQuantity::parse);
             let amount = amount.filter(|amount| *amount > Quantity::ZERO);
             has_both &= amount.is_some();
             *sum = sum.plus(amount.unwrap_or_default());

@@ -1,7 +1,7 @@
 //! Tests of lowering pods.
 
 use engine::object::{
-    HostPort, InlineDisk, Protocol, QosClass, TaintEffect, TolerationOperator, Volume,
+    HostPort, InlineDisk, PodFacts, Protocol, QosClass, TaintEffect, TolerationOperator, Volume,
 };
 use serde_json::json;
 
@@ -234,8 +234,8 @@ fn facts_about_eviction_are_lowered() {
         let mut pod = a_pod(&json!({"containers": [{}]}));
         pod["metadata"]["annotations"] = annotations;
         pod["status"] = status;
-        let pod = lowered(&pod);
-        (pod.ready, pod.restarts, pod.mirror, pod.safe_to_evict)
+        let PodFacts { ready, restarts, mirror, safe_to_evict } = lowered(&pod).facts;
+        (ready, restarts, mirror, safe_to_evict)
     };
     let safe = "cluster-autoscaler.kubernetes.io/safe-to-evict";
     assert_eq!(facts(json!({}), json!({})), (false, 0, false, None));

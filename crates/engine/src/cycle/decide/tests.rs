@@ -64,7 +64,6 @@ impl Bench {
             start: &mut self.start,
             draw,
             column_pool: &mut self.pool,
-            stopwatch: &mut Stopwatch::default(),
         };
         decide(&self.profile, &mut self.evaluation, &mut self.state, pod, &mut inputs)
     }

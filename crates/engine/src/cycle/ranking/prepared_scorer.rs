@@ -80,7 +80,7 @@ pub(super) fn prepare(
 ) -> Vec<PreparedScorer> {
     let plugins = profile.at(Point::Score).iter().zip(&profile.weights);
     let prepared = plugins.filter_map(|(plugin, weight)| {
-        let scorer = profile.plugins[*plugin].prepare_score(class, preparation)?;
+        let scorer = profile.prepare_score(*plugin, class, preparation)?;
         let contribution = match (scorer.constant(), scorer.normalises()) {
             (Some(_), _) => Contribution::Constant,
             (None, false) => Contribution::Plain,

@@ -1,6 +1,5 @@
 //! Outcomes of one scheduling attempt.
 
-use crate::change::Change;
 use crate::engine::testing::*;
 use crate::framework::{Code, Rejection};
 use crate::object::{Node, Pod};
@@ -27,11 +26,8 @@ fn attempts_end_at_the_limit_and_continue_with_the_next_change() {
     for (name, priority) in [("low", 1), ("high", 3), ("middle", 2)] {
         harness.show(important(name, 100, priority));
     }
-    assert_eq!(harness.tell(Change::Schedule { limit: 0 }), [""; 0]);
-    assert_eq!(
-        harness.tell(Change::Schedule { limit: 2 }),
-        ["bind high to n1", "bind middle to n1"]
-    );
+    assert_eq!(harness.attempt(0), [""; 0]);
+    assert_eq!(harness.attempt(2), ["bind high to n1", "bind middle to n1"]);
     assert_eq!(harness.stage("low"), Some(QueueStage::Active));
     assert_eq!(harness.schedule(), ["bind low to n1"]);
 }
@@ -166,7 +162,7 @@ fn equal_pods_share_one_evaluation() {
         let mut commands = Vec::new();
         // Without the checks of the harness, which call the filter as well.
         let before = harness.script.filter_calls.get();
-        harness.engine.apply(Change::Schedule { limit: 1 }, harness.now, &mut commands);
+        harness.engine.schedule(harness.now, &mut commands);
         assert_eq!(commands.len(), 1);
         calls.push(harness.script.filter_calls.get() - before);
     }

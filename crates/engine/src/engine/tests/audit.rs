@@ -151,7 +151,7 @@ fn with_kept_evaluation() -> Harness {
     for name in ["a", "b", "c", "d"] {
         harness.show(pending(name, 100));
     }
-    assert_eq!(harness.tell(Change::Schedule { limit: 3 }).len(), 3);
+    assert_eq!(harness.attempt(3).len(), 3);
     harness
 }
 
@@ -171,7 +171,7 @@ fn totals_that_differ_from_scratch_are_reported_and_made_anew() {
     harness.set_node(Node { labels: labels(&[("score", "52")]), ..node_with("n2", 4000) });
     harness.show(pending("e", 100));
     harness.show(pending("f", 100));
-    assert_eq!(harness.tell(Change::Schedule { limit: 2 }), ["bind d to n2", "bind e to n2"]);
+    assert_eq!(harness.attempt(2), ["bind d to n2", "bind e to n2"]);
     harness.script.bonus.set(7);
     assert_eq!(harness.engine.audit(), Err("total of n1: kept 50, from scratch 57".to_owned()));
     assert_eq!(harness.engine.audit(), Ok(()));
@@ -255,7 +255,7 @@ fn audits_do_not_change_the_next_decisions() {
         for number in 0..30 {
             harness.show(pending(&format!("p{number}"), 100));
             let mut commands = Vec::new();
-            harness.engine.apply(Change::Schedule { limit: 1 }, harness.now, &mut commands);
+            harness.engine.schedule(harness.now, &mut commands);
             bound.push(format!("{commands:?}"));
             if audited {
                 harness.engine.audit().unwrap();
@@ -279,7 +279,7 @@ fn a_pod_on_an_unknown_node_in_the_65th_slot_is_no_difference() {
         for number in 0..6 {
             harness.show(pending(&format!("p{number}"), 100));
         }
-        harness.tell(Change::Schedule { limit: 3 });
+        harness.attempt(3);
         harness.show(running("x", "unknown", 100));
         assert_eq!(harness.engine.state().nodes.slots(), nodes + 1);
         assert_eq!(harness.schedule().len(), 3);
@@ -316,6 +316,6 @@ fn evaluations_of_a_profile_without_scorers_are_no_difference() {
     for name in ["a", "b", "c"] {
         harness.show(pending(name, 100));
     }
-    assert_eq!(harness.tell(Change::Schedule { limit: 2 }), ["bind a to n1", "bind b to n2"]);
+    assert_eq!(harness.attempt(2), ["bind a to n1", "bind b to n2"]);
     assert_eq!(harness.engine.audit(), Ok(()));
 }

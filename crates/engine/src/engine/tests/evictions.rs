@@ -10,7 +10,7 @@ fn preempting() -> Harness {
     let mut harness = Harness::new(&[("n1", 4000)]);
     harness.show(running("v", "n1", 4000));
     let commands = harness.place(important("p", 4000, 10));
-    assert_eq!(commands, ["evict v from n1 for p", "Unschedulable p, nominate for n1"]);
+    assert_eq!(commands, ["delete v on n1 for p", "Unschedulable p, nominate for n1"]);
     harness
 }
 
@@ -70,14 +70,14 @@ fn all_deletions_are_answered_before_the_next_attempt() {
     harness.show(running("a", "n1", 2000));
     harness.show(running("b", "n1", 2000));
     let commands = harness.place(important("p", 4000, 10));
-    assert_eq!(commands[..2], ["evict a from n1 for p", "evict b from n1 for p"]);
+    assert_eq!(commands[..2], ["delete a on n1 for p", "delete b on n1 for p"]);
     harness.tell(eviction_failed("p", "a"));
     assert_eq!(harness.after(20 * SECOND), [""; 0], "b is being deleted");
     harness.tell(evicted("p", "b"));
     assert_eq!(harness.schedule(), ["Unschedulable p, nominate for n1"], "b still leaves");
     assert_eq!(harness.attempts("p"), 2);
     harness.tell(gone("b"));
-    assert_eq!(harness.after(20 * SECOND)[0], "evict a from n1 for p");
+    assert_eq!(harness.after(20 * SECOND)[0], "delete a on n1 for p");
     harness.tell(evicted("p", "a"));
     harness.tell(gone("a"));
     assert_eq!(harness.after(20 * SECOND), ["bind p to n1"]);
@@ -89,7 +89,7 @@ fn a_failed_deletion_lets_the_preemptor_try_again_at_once() {
     harness.tell(eviction_failed("p", "v"));
     assert_eq!(harness.stage("p"), Some(QueueStage::Active));
     let commands = harness.schedule();
-    assert_eq!(commands, ["evict v from n1 for p", "Unschedulable p, nominate for n1"]);
+    assert_eq!(commands, ["delete v on n1 for p", "Unschedulable p, nominate for n1"]);
 }
 
 #[test]
@@ -97,14 +97,14 @@ fn an_answer_to_an_earlier_attempt_does_not_stand_for_another_victim() {
     let mut harness = Harness::new(&[("n1", 4000), ("n2", 4000)]);
     harness.show(running("a", "n1", 4000));
     harness.show(Pod { priority: 20, ..running("x", "n2", 4000) });
-    assert_eq!(harness.place(important("p", 4000, 10))[0], "evict a from n1 for p");
+    assert_eq!(harness.place(important("p", 4000, 10))[0], "delete a on n1 for p");
     harness.tell(eviction_failed("p", "a"));
     harness.remove_node("n1");
     harness.tell(gone("x"));
     harness.show(running("b", "n2", 2000));
     harness.show(running("c", "n2", 2000));
     let commands = harness.after(20 * SECOND);
-    assert_eq!(commands[..2], ["evict b from n2 for p", "evict c from n2 for p"]);
+    assert_eq!(commands[..2], ["delete b on n2 for p", "delete c on n2 for p"]);
     for victim in ["a", "b", "b"] {
         harness.tell(evicted("p", victim));
     }
@@ -120,7 +120,7 @@ fn a_victim_that_terminates_already_is_waited_for_but_not_deleted_again() {
     harness.show(terminating(running("a", "n1", 2000)));
     harness.show(running("b", "n1", 2000));
     let commands = harness.place(important("p", 4000, 10));
-    assert_eq!(commands, ["evict b from n1 for p", "Unschedulable p, nominate for n1"]);
+    assert_eq!(commands, ["delete b on n1 for p", "Unschedulable p, nominate for n1"]);
     harness.tell(gone("b"));
     harness.tell(evicted("p", "b"));
     assert_eq!(harness.stage("p"), Some(QueueStage::Backoff), "a is still on the node");

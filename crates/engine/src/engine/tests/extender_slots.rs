@@ -1,6 +1,5 @@
 //! The limit on open extender calls, and the pods that wait for one of them to end.
 
-use crate::change::Change;
 use crate::engine::testing::*;
 use crate::framework::Extender;
 use crate::limits::EXTENDER_CALLS_MAX;
@@ -104,7 +103,7 @@ fn tickets_are_never_used_twice() {
     tickets.push(harness.tickets[&pod(EXTENDER_CALLS_MAX)]);
     harness.answer(&pod(1), Err("no answer"));
     harness.now += 2 * SECOND;
-    harness.tell(Change::Tick);
+    harness.tick();
     harness.schedule();
     tickets.push(harness.tickets[&pod(0)]);
     let count = tickets.len();

@@ -200,7 +200,7 @@ fn candidates(harness: &Harness) -> Vec<crate::change::NodeVictims> {
 
 #[test]
 fn extenders_choose_among_the_candidates_of_preemption() {
-    for (left, evicts) in [(0, "evict x from n1 for p"), (1, "evict y from n2 for p")] {
+    for (left, evicts) in [(0, "delete x on n1 for p"), (1, "delete y on n2 for p")] {
         let mut harness = full();
         let left = vec![candidates(&harness)[left].clone()];
         assert_eq!(harness.answer_victims("p", Ok(left))[0], evicts);

@@ -27,7 +27,7 @@ fn a_nominated_node_is_kept_free_of_pods_of_equal_or_lower_priority() {
         harness.tell(gone("v"));
         harness.show(important("q", 1000, priority));
         // The preemptor backs off, so the other pod is tried first.
-        let commands = harness.tell(Change::Schedule { limit: 1 });
+        let commands = harness.attempt(1);
         assert_eq!(commands == ["bind q to n1"], is_placed, "{priority}: {commands:?}");
     }
 }
@@ -39,7 +39,7 @@ fn a_stale_nomination_does_not_replace_a_later_decision() {
     harness.set_node(Node { unschedulable: true, ..node_with("n1", 4000) });
     harness.add_node("n2", 4000);
     harness.show(running("w", "n2", 4000));
-    assert_eq!(harness.after(400 * SECOND)[0], "evict w from n2 for p");
+    assert_eq!(harness.after(400 * SECOND)[0], "delete w on n2 for p");
     let shown = |node| nominated(important("p", 4000, 10), node);
     // (value that the watch shows, the nomination afterwards)
     for (value, holds) in [("n1", Some("n2")), ("n2", Some("n2")), ("n1", Some("n1")), ("", None)] {

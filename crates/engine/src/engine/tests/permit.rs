@@ -60,7 +60,7 @@ fn a_wait_ends_at_the_earliest_timeout_and_names_the_plugin() {
     assert_eq!(harness.engine.next_deadline(), Some(harness.now + 60 * SECOND));
     assert_eq!(harness.after(60 * SECOND - 1), [""; 0]);
     harness.now += 1;
-    let commands = harness.tell(crate::change::Change::Tick);
+    let commands = harness.tick();
     assert_eq!(commands, ["Unschedulable p, nominate for none"]);
     let timeout = "1 rejected due to timeout after waiting at plugin PermitB";
     assert_eq!(harness.message(), format!("0/1 nodes are available: {timeout}."));
@@ -88,7 +88,7 @@ fn a_wait_is_capped_at_15_minutes() {
     harness.place(pending("p", 600));
     assert_eq!(harness.engine.next_deadline(), Some(harness.now + 15 * MINUTE));
     harness.now += 15 * MINUTE;
-    let commands = harness.tell(crate::change::Change::Tick);
+    let commands = harness.tick();
     assert_eq!(commands, ["Unschedulable p, nominate for none"]);
 }
 
@@ -100,7 +100,7 @@ fn several_waits_that_end_at_once_are_all_rejected() {
         harness.place(pending(pod, 100));
     }
     harness.now += 20 * SECOND;
-    let commands = harness.tell(crate::change::Change::Tick);
+    let commands = harness.tick();
     assert_eq!(
         commands,
         ["Unschedulable a, nominate for none", "Unschedulable b, nominate for none"]

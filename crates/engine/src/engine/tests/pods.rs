@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::engine::testing::*;
 use crate::framework::Extender;
-use crate::object::{Pod, Toleration, TolerationOperator};
+use crate::object::{Pod, PodFacts, Toleration, TolerationOperator};
 use crate::queue::QueueStage;
 use crate::testing::labels;
 
@@ -116,7 +116,7 @@ fn a_pod_in_any_place_of_the_queue_can_be_assigned_elsewhere_or_deleted() {
         harness.show(gated(pending("gated", 10)));
         harness.show(pending("rejected", 5000));
         // Active pods are tried before those that back off.
-        harness.tell(crate::change::Change::Schedule { limit: 1 });
+        harness.attempt(1);
         harness.show(pending("active", 10));
         for (pod, stage) in wanted {
             assert_eq!(harness.stage(pod), Some(stage), "{pod}");
@@ -184,11 +184,11 @@ fn readiness_and_restarts_are_stored_and_are_no_event() {
         state.pods.get(state.find_pod("default", "a").unwrap()).clone()
     };
     let (spec, moves) = (record(&harness).spec, harness.engine.queue.counters.moves.clone());
-    let ready = || Pod { ready: true, restarts: 3, ..running("a", "n1", 100) };
-    harness.show(ready());
-    harness.show(Pod { mirror: true, safe_to_evict: Some(false), ..ready() });
-    let after = record(&harness);
-    assert_eq!((after.ready, after.restarts, after.spec), (true, 3, spec));
-    assert_eq!((after.mirror, after.safe_to_evict), (true, Some(false)));
+    let ready = PodFacts { ready: true, restarts: 3, ..PodFacts::default() };
+    let protected = PodFacts { mirror: true, safe_to_evict: Some(false), ..ready };
+    for facts in [ready, protected] {
+        harness.show(Pod { facts, ..running("a", "n1", 100) });
+        assert_eq!((record(&harness).facts, record(&harness).spec), (facts, spec));
+    }
     assert_eq!(harness.engine.queue.counters.moves, moves);
 }

@@ -130,7 +130,7 @@ fn the_backoff_of_a_pod_grows_with_each_rejection() {
         let deadline = harness.engine.next_deadline().unwrap();
         waits.push((deadline - harness.now) / SECOND);
         harness.now = deadline;
-        harness.tell(crate::change::Change::Tick);
+        harness.tick();
         assert_eq!(harness.stage("p"), Some(QueueStage::Active), "{round}");
     }
     // The last second of a backoff counts in full.

@@ -63,7 +63,7 @@ fn a_victim_that_waits_at_permit_is_requeued_while_others_are_deleted() {
     assert_eq!(
         commands,
         [
-            "evict v from n1 for p",
+            "delete v on n1 for p",
             "preempted slow on n1 for p",
             "SchedulerError slow, nominate for none",
             "Unschedulable p, nominate for n1",
@@ -83,7 +83,7 @@ fn a_victim_that_is_being_bound_is_deleted() {
     let mut harness = Harness::new(&[("n1", 4000)]);
     assert_eq!(harness.place(pending("slow", 4000)), ["bind slow to n1"]);
     let commands = harness.place(important("p", 4000, 10));
-    assert_eq!(commands, ["evict slow from n1 for p", "Unschedulable p, nominate for n1"]);
+    assert_eq!(commands, ["delete slow on n1 for p", "Unschedulable p, nominate for n1"]);
     harness.tell(bind_failed("slow", "gone"));
     harness.tell(evicted("p", "slow"));
     assert_eq!(harness.nominated("p"), Some("n1"));
@@ -97,5 +97,5 @@ fn a_victim_that_was_bound_but_not_shown_yet_is_deleted() {
     harness.place(pending("slow", 4000));
     harness.tell(bound("slow"));
     let commands = harness.place(important("p", 4000, 10));
-    assert_eq!(commands, ["evict slow from n1 for p", "Unschedulable p, nominate for n1"]);
+    assert_eq!(commands, ["delete slow on n1 for p", "Unschedulable p, nominate for n1"]);
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::change::Change;
 use crate::command::Command;
 use crate::engine::Settings;
 use crate::engine::testing::*;
@@ -22,7 +21,7 @@ fn placements(seed: Option<u64>) -> Vec<Text> {
     for number in 0..PODS {
         harness.show(pending(&format!("p{number:02}"), 1));
     }
-    harness.tell(Change::Schedule { limit: PODS });
+    harness.attempt(PODS);
     let bound = harness.commands.iter().filter_map(|command| match command {
         Command::Bind { node, .. } => Some(node.clone()),
         _ => None,

@@ -32,10 +32,12 @@ fn place(trial: &mut Trial, name: &str, on: &str) {
 }
 
 fn to(name: &str, from: &str, to: &str) -> Move {
-    let pod = crate::command::PodName {
+    let pod = crate::command::PodRef {
         namespace: "default".into(),
         name: name.into(),
         uid: name.into(),
+        scheduler: "default-scheduler".into(),
+        ..crate::command::PodRef::default()
     };
     Move { pod, from: from.into(), to: to.into() }
 }
@@ -44,13 +46,11 @@ impl Harness {
     /// Commits a plan, checks the engine and returns what became of it and the commands as texts.
     #[track_caller]
     fn commit(&mut self, plan: &Plan) -> (Committed, Vec<String>) {
-        self.commands.clear();
-        let committed = self.engine.commit(plan, self.now, &mut self.commands);
-        // Applies nothing more; the harness checks the engine and reads the commands.
-        let commands = std::mem::take(&mut self.commands);
-        self.tell(crate::change::Change::Schedule { limit: 0 });
-        self.commands = commands;
-        (committed, self.briefs())
+        let mut committed = Committed::default();
+        let briefs = self.step(|engine, now, commands| {
+            committed = engine.commit(plan, now, commands);
+        });
+        (committed, briefs)
     }
 }
 

@@ -23,10 +23,7 @@ fn record(uid: &str) -> PodRecord {
         position_in_spec: 0,
         terminating: false,
         preempted: false,
-        ready: false,
-        mirror: false,
-        safe_to_evict: None,
-        restarts: 0,
+        facts: PodFacts::default(),
         assumed: false,
         gates: Box::default(),
     }

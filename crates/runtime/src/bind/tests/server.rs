@@ -165,8 +165,14 @@ impl BinderFixture {
         let window = Arc::clone(&self.window);
         let binder =
             Binder::new(self.fake.client(), self.fence.clone(), window, self.metrics.clone());
-        let pod = PodName { namespace: "ns".into(), name: name.into(), uid: "uid-1".into() };
-        let bound = binder.bind(&pod, 7, &OURS.into(), since).await;
+        let pod = PodRef {
+            namespace: "ns".into(),
+            name: name.into(),
+            uid: "uid-1".into(),
+            resource_version: 7,
+            ..PodRef::default()
+        };
+        let bound = binder.bind(&pod, &OURS.into(), since).await;
         bound.map_err(|error| Chain(&error).to_string())
     }
 

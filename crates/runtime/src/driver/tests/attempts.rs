@@ -102,7 +102,7 @@ fn attempts_leave_no_span_behind() {
             driver.handle_input(Input::Change(change), Instant::now());
         }
         for _ in 0..3 {
-            driver.apply(Change::Schedule { limit: 1 }, Instant::now());
+            driver.schedule(Instant::now());
             driver.dispatch(Some(Instant::now())).await;
         }
         assert_eq!(driver.spans.len(), 3);
@@ -131,9 +131,11 @@ fn a_bind_carries_the_time_at_which_its_pod_could_first_be_tried() {
         fixture.apply(bound("p0", Some("no"))).await;
         assert_eq!(fixture.issued().await, ["ReportFailure p0"]);
         let command = fixture.commands.recv().await.unwrap();
-        assert!(matches!(command.command, Command::Bind { .. }), "{command:?}");
+        let Command::Bind { history, .. } = command.command else { panic!("{command:?}") };
         assert!(begun.elapsed() > Duration::from_millis(500), "it waited in backoff");
-        assert_eq!(command.ready, Some(begun), "the first attempt counts");
+        assert_eq!(history.attempts, 2);
+        let ready = fixture.clock.instant(history.initial_attempt);
+        assert_eq!(ready, begun, "the first attempt counts");
     });
 }
 

@@ -38,7 +38,7 @@ async fn preempting() -> DriverFixture {
     fixture.apply(large("high", 10, None, &json!({}))).await;
     sleep(Duration::from_millis(1)).await;
     let evict = fixture.commands.try_recv().unwrap();
-    let Command::Evict { victim, node, .. } = evict.command else { panic!("{evict:?}") };
+    let Command::DeleteVictim { victim, node, .. } = evict.command else { panic!("{evict:?}") };
     assert_eq!((&*victim.name, &*node), ("low", "n1"));
     let report = fixture.commands.try_recv().unwrap();
     let Command::ReportFailure { nominate, .. } = report.command else { panic!("{report:?}") };
@@ -89,6 +89,6 @@ fn a_victim_that_cannot_be_deleted_is_evicted_again_at_once() {
     local(async {
         let mut fixture = preempting().await;
         fixture.apply(handled(Some("403 Forbidden"))).await;
-        assert_eq!(fixture.issued().await, ["Evict high", "ReportFailure high"]);
+        assert_eq!(fixture.issued().await, ["DeleteVictim high", "ReportFailure high"]);
     });
 }

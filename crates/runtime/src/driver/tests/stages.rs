@@ -47,7 +47,7 @@ impl Plugin for WaitingPermit {
 
 struct StageFixture {
     driver: Driver,
-    commands: mpsc::Receiver<PodCommand>,
+    commands: mpsc::Receiver<TracedCommand>,
     /// Ticket of the last `PrepareVolumes`.
     ticket: u64,
 }
@@ -126,10 +126,10 @@ impl StageFixture {
     }
 
     async fn step(&mut self) -> Vec<String> {
-        self.driver.apply(Change::Tick, Instant::now());
+        self.driver.tick(Instant::now());
         self.driver.dispatch(None).await;
         while self.driver.can_decide() {
-            self.driver.apply(Change::Schedule { limit: 1 }, Instant::now());
+            self.driver.schedule(Instant::now());
             self.driver.dispatch(Some(Instant::now())).await;
         }
         self.driver.engine.audit().unwrap();
@@ -186,7 +186,7 @@ fn a_pod_that_is_deleted_at_any_stage_frees_its_node() {
                 }
                 assert_eq!(fixture.apply(bound("next", None)).await, ["ReportScheduled next"]);
                 assert_eq!(
-                    (fixture.driver.binds_in_flight, fixture.driver.attempts.len()),
+                    (fixture.driver.binds.in_flight(), fixture.driver.attempts.len()),
                     (0, 0),
                     "{stage:?}"
                 );
@@ -213,7 +213,7 @@ fn a_pod_that_is_being_deleted_is_not_bound_any_more() {
                 "{stage:?}"
             );
             fixture.apply(Change::PodGone { uid: "slow".into() }).await;
-            assert_eq!(fixture.driver.binds_in_flight, 1, "{stage:?}: the bind of `next` alone");
+            assert_eq!(fixture.driver.binds.in_flight(), 1, "{stage:?}: the bind of `next` alone");
         });
     }
 }
@@ -234,7 +234,7 @@ fn a_pod_whose_node_is_deleted_before_the_bind_is_scheduled_elsewhere() {
             let issued = fixture.step().await;
             let on = fixture.node_of("slow").unwrap_or_default();
             assert!(["n2", "n3"].contains(&&*on), "{stage:?}: {issued:?}, on {on:?}");
-            assert_eq!(fixture.driver.binds_in_flight, 0, "it waits for Permit again");
+            assert_eq!(fixture.driver.binds.in_flight(), 0, "it waits for Permit again");
         });
     }
 }
@@ -252,7 +252,7 @@ fn a_bound_pod_keeps_its_requests_after_its_node_was_deleted() {
                 }
             }
             assert_eq!(fixture.node_of("slow").as_deref(), Some("n1"), "{stage:?}");
-            assert_eq!(fixture.driver.binds_in_flight, 0, "{stage:?}");
+            assert_eq!(fixture.driver.binds.in_flight(), 0, "{stage:?}");
             // The node returns before the pod is deleted; the pod still counts on it.
             fixture.apply(node("n1")).await;
             let refused = fixture.apply(large("next", None, &json!({}))).await;
@@ -293,6 +293,6 @@ fn without_leadership_no_bind_follows_ready_volumes() {
         fixture.driver.handle_input(Input::Lead(false), Instant::now());
         let issued = fixture.apply(fixture.volumes(None)).await;
         assert_eq!(issued, ["ReportFailure slow"], "no bind is begun");
-        assert_eq!((fixture.node_of("slow"), fixture.driver.binds_in_flight), (None, 0));
+        assert_eq!((fixture.node_of("slow"), fixture.driver.binds.in_flight()), (None, 0));
     });
 }

@@ -26,6 +26,8 @@ pub(super) struct World {
     open: Vec<Command>,
     /// Answers that were given.
     given: Vec<Change>,
+    /// Pods reported as scheduled since the last answer to a bind.
+    reported: Vec<Uid>,
     /// All commands so far.
     pub(super) issued: Vec<String>,
     /// Pods that were created so far.
@@ -43,6 +45,7 @@ impl World {
             nodes: BTreeMap::new(),
             open: Vec::new(),
             given: Vec::new(),
+            reported: Vec::new(),
             issued: Vec::new(),
             created: 0,
         }
@@ -86,7 +89,7 @@ impl World {
             Step::Schedule { limit } => self.schedule(limit),
             Step::Wait { seconds } => {
                 self.harness.now += seconds * SECOND;
-                self.tell(Change::Tick);
+                self.tick();
             }
             Step::Permit { pod, allow } => {
                 let waiting = self.waiting_at_permit();
@@ -152,6 +155,15 @@ impl World {
 
     fn tell(&mut self, change: Change) {
         let issued = self.harness.tell(change);
+        self.take_commands(issued);
+    }
+
+    fn tick(&mut self) {
+        let issued = self.harness.tick();
+        self.take_commands(issued);
+    }
+
+    fn take_commands(&mut self, issued: Vec<String>) {
         self.issued.extend(issued);
         for command in std::mem::take(&mut self.harness.commands) {
             let nominated = match &command {
@@ -169,11 +181,12 @@ impl World {
                 assert!(!known.terminating, "{} is being deleted", pod.name);
             }
             match command {
+                Command::ReportScheduled { pod, .. } => self.reported.push(pod.uid),
                 Command::Bind { .. }
                 | Command::PrepareVolumes { .. }
                 | Command::AskExtenders { .. }
                 | Command::AskExtendersAboutVictims { .. }
-                | Command::Evict { .. } => self.open.push(command),
+                | Command::DeleteVictim { .. } => self.open.push(command),
                 _ => {}
             }
         }
@@ -187,7 +200,8 @@ impl World {
     /// Makes attempts, and checks that no node is overcommitted by them.
     fn schedule(&mut self, limit: usize) {
         let before = self.open.len();
-        self.tell(Change::Schedule { limit });
+        let issued = self.harness.attempt(limit);
+        self.take_commands(issued);
         for command in &self.open[before..] {
             let Command::Bind { node, pod, .. } = command else { continue };
             let nodes = &self.harness.engine.core.state.nodes;
@@ -238,7 +252,7 @@ impl World {
                 let uid = pod.uid;
                 self.give(Change::ExtendersAnsweredAboutVictims { uid, ticket, candidates });
             }
-            Command::Evict { victim, preemptor, .. } => {
+            Command::DeleteVictim { victim, preemptor, .. } => {
                 if failure.is_none()
                     && let Some(known) = self.pods.get_mut(&*victim.name)
                 {
@@ -264,7 +278,9 @@ impl World {
         if outcome % 4 == 1 {
             self.tell(shown);
         }
-        self.give(Change::Bound { uid, failure: None });
+        assert_eq!(self.reported, [], "only the answer to a bind reports a pod");
+        self.give(Change::Bound { uid: uid.clone(), failure: None });
+        assert_eq!(std::mem::take(&mut self.reported), [uid], "each bind is reported once");
     }
 
     /// Answers everything with success until no more happens, and checks that every pod is bound, gated or
@@ -303,7 +319,7 @@ impl World {
         }
         // Longer than pods wait for an event, so that those that were denied or failed are tried again.
         self.harness.now += 400 * SECOND;
-        self.tell(Change::Tick);
+        self.tick();
         self.schedule(1000);
     }
 
