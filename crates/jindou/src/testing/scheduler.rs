@@ -6,8 +6,8 @@ use std::time::Duration;
 use api::answer::Answer;
 use api::lower::Severity;
 use api::snapshot;
-use engine::change::Change;
-use engine::command::{Command, PodName};
+use engine::change::{Change, EvictionOutcome};
+use engine::command::{Command, PodRef};
 use engine::engine::{Engine, Settings};
 use engine::framework::Profile;
 use engine::object::{AnnotationKeys, Pod};
@@ -99,7 +99,7 @@ impl TestScheduler {
         loop {
             let deadline = self.engine.next_deadline().unwrap_or(i64::MAX);
             self.now = deadline.clamp(self.now, end);
-            self.tell(Change::Tick);
+            self.step(Engine::tick);
             self.settle();
             if self.now == end && self.engine.next_deadline().is_none_or(|next| next > end) {
                 return;
@@ -207,20 +207,27 @@ impl TestScheduler {
             if !self.engine.queue().has_next() {
                 return;
             }
-            self.tell(Change::Schedule { limit: 1 });
+            self.step(|engine, now, commands| {
+                engine.schedule(now, commands);
+            });
         }
         panic!("{ATTEMPTS_MAX} attempts in one step: plugins wake pods again and again");
     }
 
-    /// Applies a change, and carries out what follows.
     fn tell(&mut self, change: Change) {
-        let mut changes = vec![change];
-        while !changes.is_empty() {
-            let mut commands = Vec::new();
-            for change in changes.drain(..) {
-                self.engine.apply(change, self.now, &mut commands);
+        self.step(|engine, now, commands| engine.apply(change, now, commands));
+    }
+
+    /// Lets the engine do something, and carries out what follows.
+    fn step(&mut self, work: impl FnOnce(&mut Engine, i64, &mut Vec<Command>)) {
+        let mut commands = Vec::new();
+        work(&mut self.engine, self.now, &mut commands);
+        while !commands.is_empty() {
+            let outcomes = std::mem::take(&mut commands).into_iter();
+            let outcomes: Vec<_> = outcomes.flat_map(|command| self.execute(command)).collect();
+            for outcome in outcomes {
+                self.engine.apply(outcome, self.now, &mut commands);
             }
-            changes.extend(commands.into_iter().flat_map(|command| self.execute(command)));
         }
     }
 
@@ -260,7 +267,7 @@ impl TestScheduler {
                 self.preempted(&victim, &preemptor, &node);
                 Vec::new()
             }
-            Command::Evict { victim, preemptor, node } => {
+            Command::DeleteVictim { victim, preemptor, node } => {
                 self.preempted(&victim, &preemptor, &node);
                 self.world.remove(&short(&victim));
                 let outcome = Change::VictimHandled {
@@ -270,25 +277,35 @@ impl TestScheduler {
                 };
                 vec![outcome, Change::PodGone { uid: victim.uid }]
             }
+            Command::Evict { pod, reason, note, dry_run, .. } => {
+                let outcome = EvictionOutcome::Evicted;
+                let evicted = Change::Evicted { uid: pod.uid.clone(), outcome };
+                if dry_run {
+                    return vec![evicted];
+                }
+                self.world.event(&short(&pod), reason, note);
+                self.world.remove(&short(&pod));
+                vec![evicted, Change::PodGone { uid: pod.uid }]
+            }
             Command::AskExtenders { .. } | Command::AskExtendersAboutVictims { .. } => {
                 unreachable!("the profiles have no extenders")
             }
         }
     }
 
-    fn preempted(&mut self, victim: &PodName, preemptor: &PodName, node: &str) {
+    fn preempted(&mut self, victim: &PodRef, preemptor: &PodRef, node: &str) {
         let note = format!("by {} on {node}", short(preemptor));
         self.world.event(&short(victim), "Preempted", note);
     }
 
     /// Changes a pod of the API server. Returns the change that shows it, if it changed.
-    fn update(&mut self, pod: &PodName, change: impl FnOnce(&mut Pod)) -> Vec<Change> {
+    fn update(&mut self, pod: &PodRef, change: impl FnOnce(&mut Pod)) -> Vec<Change> {
         let updated = self.world.update(pod, change);
         updated.map(|pod| Change::Pod(Box::new(pod))).into_iter().collect()
     }
 }
 
-fn short(pod: &PodName) -> String {
+fn short(pod: &PodRef) -> String {
     short_name(&pod.namespace, &pod.name)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use engine::command::PodName;
+use engine::command::PodRef;
 use engine::object::{Pod, Text};
 
 /// An event about a pod, as `kubectl get events` shows it.
@@ -42,7 +42,7 @@ impl World {
     }
 
     /// Changes a pod. Returns the new version, or `None` if there is no such pod or nothing changes.
-    pub(super) fn update(&mut self, pod: &PodName, change: impl FnOnce(&mut Pod)) -> Option<Pod> {
+    pub(super) fn update(&mut self, pod: &PodRef, change: impl FnOnce(&mut Pod)) -> Option<Pod> {
         let stored = self.pods.get_mut(&short_name(&pod.namespace, &pod.name));
         let stored = stored.filter(|stored| stored.uid == pod.uid)?;
         let mut changed = stored.clone();
