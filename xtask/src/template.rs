@@ -62,7 +62,7 @@ fn outside(manifest: &str, workspace: &str, root: &Path) -> Result<String> {
     if !manifest.contains(OWN_PATH) {
         bail!("examples/plugin-template/Cargo.toml has no {OWN_PATH}");
     }
-    let path = format!("path = {:?}", root.join("crates/jindou"));
+    let path = format!("path = \"{}\"", root.join("crates/jindou").display());
     let profile = workspace.split_once("[profile.dev]").context("there is no [profile.dev]")?.1;
     let profile = profile.split("\n[").next().unwrap_or_default();
     Ok(format!("{}\n[profile.dev]{profile}\n", manifest.replace(OWN_PATH, &path)))
