@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 
 use crate::shell::{go, root, run, run_in, run_with, say};
-use crate::{codegen, instructions, kubectl, protobuf, tidy, walls};
+use crate::{codegen, instructions, kubectl, protobuf, template, tidy, walls};
 
 /// Random cases compared with upstream in each run of the tests, beside the sample of `crates/conformance/tests/fresh.rs`.
 const FRESH_CASES: u64 = 2000;
@@ -88,6 +88,8 @@ pub(crate) fn test(all: bool) -> Result<ExitCode> {
     }
     // `cargo xtask e2e` runs the scenarios below; this skips the test that would run them too.
     run("cargo", &["test", "--workspace", "--all-features", "--", "--skip", SCENARIOS_TEST])?;
+    say("the template for schedulers with plugins");
+    template::check()?;
     instructions::check(all)?;
     let Some(go) = go else {
         if all {

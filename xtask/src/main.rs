@@ -7,6 +7,7 @@ mod instructions;
 mod kubectl;
 mod protobuf;
 mod shell;
+mod template;
 mod tidy;
 mod walls;
 
@@ -51,6 +52,8 @@ enum XtaskCommand {
         bless: bool,
     },
     Kubectl(kubectl::KubectlOptions),
+    /// Test the template for schedulers with plugins in a folder outside of the workspace.
+    Template,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -64,5 +67,6 @@ fn main() -> anyhow::Result<ExitCode> {
         XtaskCommand::E2e(options) => e2e::run(&options),
         XtaskCommand::Instructions { bless } => instructions::run(bless),
         XtaskCommand::Kubectl(options) => kubectl::run(&options),
+        XtaskCommand::Template => template::check().map(|()| ExitCode::SUCCESS),
     }
 }

@@ -31,6 +31,11 @@ const WALLS: &[Wall] = &[
         ours: &["api", "engine", "http2", "plugins", "runtime", "sandbox"],
         pure: false,
     },
+    Wall {
+        name: "jindou",
+        ours: &["api", "cli", "engine", "http2", "plugins", "runtime", "sandbox"],
+        pure: false,
+    },
 ];
 
 /// Programs and tests, which may depend on every crate of the workspace.

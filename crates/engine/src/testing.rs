@@ -207,8 +207,7 @@ pub fn scores(plugin: &dyn Plugin, class: &Class, state: &mut State) -> Option<V
     }
     let scores = state.nodes.order().iter().map(|node| {
         let score = match raw[node.at()] {
-            EXCLUDED => 0,
-            raw if scorer.normalises() => scorer.normalise(raw, extremes),
+            raw if scorer.normalises() => scorer.final_score(raw, extremes),
             raw => raw,
         };
         assert_eq!(score, scorer.constant().unwrap_or(score), "by node and as a constant");

@@ -40,6 +40,7 @@ use serde_json::{Map, Value};
 
 pub use api::config::PluginArgs as Args;
 pub use engine::framework::event::Object;
+pub use engine::framework::scorer::EXCLUDED;
 pub use engine::framework::{
     Action, Class, Effects, Event, Extremes, InitialState, Permit, Plugin, PluginState, Point,
     Rejection, Resource, Subscription,
@@ -49,7 +50,7 @@ pub use engine::object::AnnotationKeys;
 pub use engine::state::State;
 
 pub use adapter::plugin;
-pub use pod_on_node::{PodOnNode, WaitingPod};
+pub use pod_on_node::{OtherPod, PodOnNode};
 pub use view::{NodeView, PlacedPod};
 
 /// A plugin that looks at one node at a time. All methods have defaults; implement
@@ -82,7 +83,7 @@ pub trait NodePlugin: Sized + Send + Sync + 'static {
     }
 
     /// Score: returns the raw score of a node. After scaling (see [`NodePlugin::scale`]) it must lie
-    /// between 0 and 100.
+    /// between 0 and 100. [`EXCLUDED`] leaves the node out of the scaling.
     fn score(&self, _pod: &Class, _node: &NodeView) -> i64 {
         0
     }
@@ -96,6 +97,11 @@ pub trait NodePlugin: Sized + Send + Sync + 'static {
     /// the feasible nodes.
     fn normalise(&self, raw: i64, _extremes: Extremes) -> i64 {
         raw
+    }
+
+    /// Returns the score of nodes whose raw score is [`EXCLUDED`].
+    fn excluded_score(&self) -> i64 {
+        0
     }
 
     /// Returns the time at which results for the pod change without an event, in nanoseconds since

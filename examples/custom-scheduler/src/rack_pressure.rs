@@ -1,6 +1,6 @@
 //! RackPressure: rejects nodes in denied racks, and scores nodes lower that have many pods of the same app.
 
-use plugins::simple::{self, Args, Class, NodePlugin, NodeView, Point, Rejection, Scale};
+use jindou::{Args, Class, NodePlugin, NodeView, Point, Rejection, Scale};
 use serde::Deserialize;
 
 /// Node label with the rack.
@@ -41,7 +41,7 @@ impl NodePlugin for RackPressure {
     const POINTS: &'static [Point] = &[Point::Filter, Point::Score];
 
     fn new(args: Option<&Args>) -> Result<Self, String> {
-        let args: RackPressureArgs = simple::args(args)?;
+        let args: RackPressureArgs = jindou::args(args)?;
         args.check()?;
         Ok(Self(args))
     }
@@ -74,14 +74,13 @@ impl NodePlugin for RackPressure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::object::{Node, Pod, PodSpec};
-    use engine::state::State;
-    use engine::testing::{class, labels, node, pod, scores, state, verdicts};
-    use plugins::simple::Plugin;
+    use jindou::object::{Node, Pod, PodSpec};
+    use jindou::testing::{class, labels, node, pod, scores, state, verdicts};
+    use jindou::{Plugin, State};
     use serde_json::{Value, json};
 
     fn built(args: Value) -> Result<Box<dyn Plugin>, String> {
-        RackPressure::new(Some(&Args::Other(args))).map(simple::plugin)
+        RackPressure::new(Some(&Args::Other(args))).map(jindou::plugin)
     }
 
     fn in_rack(name: &str, rack: &str) -> Node {

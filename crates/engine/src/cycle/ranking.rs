@@ -6,7 +6,7 @@ mod prepared_scorer;
 use crate::bitset::NodeSet;
 use crate::framework::preparation::Dependencies;
 use crate::framework::profile::PluginPosition;
-use crate::framework::scorer::{EXCLUDED, Extremes, SCORE_MAX};
+use crate::framework::scorer::{Extremes, SCORE_MAX};
 use crate::framework::{Class, Point, Preparation, Profile};
 use crate::index::NodeIdx;
 use crate::simd_dispatch;
@@ -293,9 +293,7 @@ impl Ranking {
                 },
                 Contribution::Constant | Contribution::Plain => continue,
             };
-            if raw != EXCLUDED {
-                total += scorer.weight * scorer.scorer.normalise(raw, extremes);
-            }
+            total += scorer.weight * scorer.scorer.final_score(raw, extremes);
         }
         total
     }

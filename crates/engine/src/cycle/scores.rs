@@ -104,8 +104,7 @@ impl Scores {
                 let min = counted().min().unwrap_or(i64::MAX);
                 let max = counted().max().unwrap_or(i64::MIN);
                 for raw in &mut column {
-                    let excluded = *raw == EXCLUDED;
-                    *raw = if excluded { 0 } else { scorer.normalise(*raw, Extremes { min, max }) };
+                    *raw = scorer.final_score(*raw, Extremes { min, max });
                 }
             }
             if let Some(score) = column.iter().find(|score| !(0..=SCORE_MAX).contains(*score)) {

@@ -111,10 +111,19 @@ pub trait Scorer: Send {
         false
     }
 
-    /// Returns the final score of a raw score. Not called for [`EXCLUDED`], whose final score is
-    /// zero.
+    /// Returns the final score of a raw score. Not called for [`EXCLUDED`].
     fn normalise(&self, raw: i64, _extremes: Extremes) -> i64 {
         raw
+    }
+
+    /// Returns the final score of nodes whose raw score is [`EXCLUDED`].
+    fn excluded_score(&self) -> i64 {
+        0
+    }
+
+    /// Returns the final score of any raw score.
+    fn final_score(&self, raw: i64, extremes: Extremes) -> i64 {
+        if raw == EXCLUDED { self.excluded_score() } else { self.normalise(raw, extremes) }
     }
 
     /// Adds the weighted final scores to the totals of feasible slots; other slots are undefined.
@@ -122,21 +131,23 @@ pub trait Scorer: Send {
     /// `normalise`.
     fn add_normalised(&self, raw: &[i64], extremes: Extremes, weight: i64, totals: &mut [i64]) {
         let Some(range @ 0..TABLED_RANGE) = extremes.max.checked_sub(extremes.min) else {
-            for (total, raw) in totals.iter_mut().zip(raw).filter(|(_, raw)| **raw != EXCLUDED) {
-                *total += weight * self.normalise(*raw, extremes);
+            for (total, raw) in totals.iter_mut().zip(raw) {
+                *total += weight * self.final_score(*raw, extremes);
             }
             return;
         };
+        let excluded = weight * self.excluded_score();
         // `normalise` divides: do that once per distinct raw score instead of once per node.
         let mut table = [0; TABLED_RANGE as usize];
         for (above, score) in (0..=range).zip(&mut table) {
             *score = weight * self.normalise(extremes.min + above, extremes);
         }
-        if range == 0 && table[0] == 0 {
+        if range == 0 && table[0] == 0 && excluded == 0 {
             return;
         }
         for (total, raw) in totals.iter_mut().zip(raw) {
-            *total += table.get(raw.wrapping_sub(extremes.min) as usize).copied().unwrap_or(0);
+            *total +=
+                table.get(raw.wrapping_sub(extremes.min) as usize).copied().unwrap_or(excluded);
         }
     }
 }
@@ -145,7 +156,8 @@ pub trait Scorer: Send {
 /// than it saves on 1,000 nodes.
 const TABLED_RANGE: i64 = 1024;
 
-/// Raw score of a node that is left out of the extremes; its final score is zero.
+/// Raw score of a node that is left out of the extremes; its final score is
+/// [`Scorer::excluded_score`].
 pub const EXCLUDED: i64 = i64::MIN;
 
 /// Upstream's default normalisation: scales the largest raw score to 100.

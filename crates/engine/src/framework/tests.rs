@@ -8,8 +8,8 @@ use crate::testing::{class, profile};
 use super::scorer::{EXCLUDED, proportional, proportional_reversed};
 use super::{Class, Extremes, KeyPart, Plugin, Point, Scorer};
 
-/// A scorer that normalises in proportion.
-struct Proportional;
+/// A scorer that normalises in proportion, with the score of excluded nodes.
+struct Proportional(i64);
 
 impl Scorer for Proportional {
     fn score(&mut self, _state: &State, node: NodeIdx) -> i64 {
@@ -18,6 +18,10 @@ impl Scorer for Proportional {
 
     fn normalise(&self, raw: i64, extremes: Extremes) -> i64 {
         proportional(raw, extremes)
+    }
+
+    fn excluded_score(&self) -> i64 {
+        self.0
     }
 }
 
@@ -35,14 +39,15 @@ fn proportional_scores_map_the_largest_or_the_smallest_raw_score_to_100() {
 #[test]
 fn totals_are_the_same_by_table_and_node_by_node() {
     // Ranges below 1,024 are normalised by a table.
-    for max in [7, 8, 1030, 1031, 5000] {
-        let raw = [7, EXCLUDED, max, i64::midpoint(7, max)];
-        let extremes = Extremes { min: 7, max };
+    for (max, excluded) in [(7, 0), (8, 50), (1030, 0), (1031, 50), (5000, 50), (0, 50)] {
+        let min = max.min(7);
+        let raw = [min, EXCLUDED, max, i64::midpoint(min, max)];
+        let extremes = Extremes { min, max };
         let mut totals = [1000; 4];
-        Proportional.add_normalised(&raw, extremes, 3, &mut totals);
+        Proportional(excluded).add_normalised(&raw, extremes, 3, &mut totals);
         for (raw, total) in raw.into_iter().zip(totals) {
-            let score = if raw == EXCLUDED { 0 } else { proportional(raw, extremes) };
-            assert_eq!(total, 1000 + 3 * score, "{raw} of 7..={max}");
+            let score = if raw == EXCLUDED { excluded } else { proportional(raw, extremes) };
+            assert_eq!(total, 1000 + 3 * score, "{raw} of {min}..={max}");
         }
     }
 }

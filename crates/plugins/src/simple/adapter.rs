@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::framework::scorer::{proportional, proportional_reversed};
+use engine::framework::scorer::{EXCLUDED, proportional, proportional_reversed};
 use engine::framework::{
     Action, BindContext, Class, Code, Effects, Event, Extremes, Filter, InitialState, NodeVerdict,
     Permit, Plugin, Point, PreFilterResult, Preparation, Rejection, Reservation, Resource, Scorer,
@@ -170,7 +170,7 @@ const SCORE_LIMIT: i64 = i64::MAX / 100;
 impl<P: NodePlugin> Scorer for PluginForClass<P> {
     fn score(&mut self, state: &State, node: NodeIdx) -> i64 {
         let score = self.plugin.score(&self.class, &NodeView { state, node });
-        score.clamp(-SCORE_LIMIT, SCORE_LIMIT)
+        if score == EXCLUDED { score } else { score.clamp(-SCORE_LIMIT, SCORE_LIMIT) }
     }
 
     fn reads_pods(&self) -> bool {
@@ -188,5 +188,9 @@ impl<P: NodePlugin> Scorer for PluginForClass<P> {
             Scale::LessIsBetter => proportional_reversed(raw, extremes),
             Scale::Own => self.plugin.normalise(raw, extremes),
         }
+    }
+
+    fn excluded_score(&self) -> i64 {
+        self.plugin.excluded_score()
     }
 }

@@ -15,9 +15,9 @@ pub struct PodOnNode<'a> {
     pub(super) effects: &'a mut Effects,
 }
 
-/// A pod that waits on a Permit plugin.
+/// Another pod, with or without a node.
 #[derive(Clone, Copy)]
-pub struct WaitingPod<'a> {
+pub struct OtherPod<'a> {
     state: &'a State,
     pod: PodIdx,
 }
@@ -58,21 +58,38 @@ impl<'a> PodOnNode<'a> {
         self.state.plugin_states.get()
     }
 
-    /// Iterates over the other pods of all profiles that wait on Permit plugins.
-    pub fn waiting(&self) -> impl Iterator<Item = WaitingPod<'a>> + use<'a> {
-        let (state, own) = (self.state, self.pod);
-        let others = state.waiting_on_permit().filter(move |pod| *pod != own);
-        others.map(move |pod| WaitingPod { state, pod })
+    /// Iterates over the other pods of all profiles that wait on Permit plugins; they are few.
+    pub fn waiting(&self) -> impl Iterator<Item = OtherPod<'a>> + use<'a> {
+        self.others(self.state.waiting_on_permit())
     }
 
-    /// Allows another pod that waits on this plugin.
-    pub fn allow(&mut self, pod: &WaitingPod) {
+    /// Iterates over all other pods of the cluster, so it takes a few milliseconds with 100,000 of
+    /// them. A [`PluginState`] counts pods at a lower cost.
+    pub fn all_pods(&self) -> impl Iterator<Item = OtherPod<'a>> + use<'a> {
+        self.others(self.state.pods.iter().map(|(pod, _)| pod))
+    }
+
+    fn others<I: Iterator<Item = PodIdx>>(
+        &self,
+        pods: I,
+    ) -> impl Iterator<Item = OtherPod<'a>> + use<'a, I> {
+        let (state, own) = (self.state, self.pod);
+        pods.filter(move |pod| *pod != own).map(move |pod| OtherPod { state, pod })
+    }
+
+    /// Allows another pod if it waits on this plugin.
+    pub fn allow(&mut self, pod: &OtherPod) {
         self.effects.allow(pod.pod);
     }
 
-    /// Rejects another pod that waits on this plugin.
-    pub fn reject(&mut self, pod: &WaitingPod, rejection: Rejection) {
+    /// Rejects another pod if it waits on this plugin.
+    pub fn reject(&mut self, pod: &OtherPod, rejection: Rejection) {
         self.effects.reject(pod.pod, rejection);
+    }
+
+    /// Makes another pod active at once, regardless of its backoff, if it waits for an event.
+    pub fn activate(&mut self, pod: &OtherPod) {
+        self.effects.activate(pod.pod);
     }
 
     /// Writes a log line and an event about the pod, and counts them; `warning` sets the type of the
@@ -88,7 +105,7 @@ impl<'a> PodOnNode<'a> {
     }
 }
 
-impl<'a> WaitingPod<'a> {
+impl<'a> OtherPod<'a> {
     /// Returns the namespace.
     pub fn namespace(&self) -> &'a str {
         self.state.namespace(self.pod)
@@ -102,6 +119,11 @@ impl<'a> WaitingPod<'a> {
     /// Returns the labels.
     pub fn labels(&self) -> &'a Labels {
         self.state.labels(self.pod)
+    }
+
+    /// Returns `true` if the pod has a node, also if it is not bound yet.
+    pub fn has_node(&self) -> bool {
+        self.state.pods.get(self.pod).node.is_some()
     }
 
     /// Returns the spec.

@@ -43,6 +43,10 @@ impl NodePlugin for MaxPodsPerApp {
     fn scale(&self) -> Scale {
         self.scale
     }
+
+    fn excluded_score(&self) -> i64 {
+        30
+    }
 }
 
 fn web(name: &str, node: &str) -> Pod {
@@ -107,6 +111,10 @@ fn verdicts_follow_the_pods_on_the_node() {
 fn scores_are_scaled_as_the_plugin_specifies() {
     let pods = |node: &NodeView| node.requested("pods");
     let none = |_: &NodeView| 0;
+    let no_pods_excluded = |node: &NodeView| match node.requested("pods") {
+        0 => EXCLUDED,
+        pods => pods,
+    };
     let huge = |node: &NodeView| i64::MAX >> node.requested("pods");
     for (score, scale, expected) in [
         (pods as fn(&NodeView) -> i64, Scale::AsIs, ["a: 2", "b: 1", "c: 0"]),
@@ -115,6 +123,8 @@ fn scores_are_scaled_as_the_plugin_specifies() {
         (none, Scale::MoreIsBetter, ["a: 0", "b: 0", "c: 0"]),
         (none, Scale::LessIsBetter, ["a: 100", "b: 100", "c: 100"]),
         (huge, Scale::MoreIsBetter, ["a: 100", "b: 100", "c: 100"]),
+        (no_pods_excluded, Scale::MoreIsBetter, ["a: 100", "b: 50", "c: 30"]),
+        (no_pods_excluded, Scale::LessIsBetter, ["a: 0", "b: 50", "c: 30"]),
     ] {
         let plugin = simple(MaxPodsPerApp { scale, score, ..MaxPodsPerApp::default() });
         let found = scores(&*plugin, &web_class(), &mut cluster()).expect("it scores");

@@ -2,7 +2,7 @@
 
 use crate::bitset::NodeSet;
 use crate::framework::profile::PluginPosition;
-use crate::framework::scorer::{EXCLUDED, Extremes, ScoreChanges, Scorer};
+use crate::framework::scorer::{Extremes, ScoreChanges, Scorer};
 use crate::framework::{Class, Point, Preparation, Profile};
 use crate::index::NodeIdx;
 use crate::state::State;
@@ -160,10 +160,9 @@ impl PreparedScorer {
             .scorer
             .score_buckets()
             .filter(|_| matches!(self.contribution, Contribution::Bucketed(_)))?;
-        let scores = buckets.raw.iter().map(|raw| match *raw {
-            EXCLUDED => 0,
-            raw => self.weight * self.scorer.normalise(raw, buckets.extremes),
-        });
+        let scores = buckets.raw.iter();
+        let scores =
+            scores.map(|raw| self.weight * self.scorer.final_score(*raw, buckets.extremes));
         Some((buckets.of_slot, scores.collect()))
     }
 }
