@@ -59,11 +59,15 @@ impl NodePlugin for Pairs {
         let partners = partners(pod);
         if partners.iter().any(OtherPod::has_node) {
             // Those that are bound already do not wait and are left alone.
-            partners.iter().for_each(|partner| pod.allow(partner));
+            for partner in &partners {
+                pod.allow(partner);
+            }
             return Permit::Allow;
         }
         // A partner that gave up earlier tries again.
-        partners.iter().for_each(|partner| pod.activate(partner));
+        for partner in &partners {
+            pod.activate(partner);
+        }
         Permit::Wait { timeout: i64::from(self.timeout_seconds) * SECOND }
     }
 
