@@ -59,11 +59,15 @@ impl NodePlugin for Pairs {
         let partners = partners(pod);
         if partners.iter().any(OtherPod::has_node) {
             // Those that are bound already do not wait and are left alone.
-            partners.iter().for_each(|partner| pod.allow(partner));
+            for partner in &partners {
+                pod.allow(partner);
+            }
             return Permit::Allow;
         }
         // A partner that gave up earlier tries again.
-        partners.iter().for_each(|partner| pod.activate(partner));
+        for partner in &partners {
+            pod.activate(partner);
+        }
         Permit::Wait { timeout: i64::from(self.timeout_seconds) * SECOND }
     }
 
@@ -152,7 +156,7 @@ mod tests {
         let mut scheduler = scheduler(CONFIG);
         scheduler.apply(&node("n1").replace("pods: 10", "pods: 1"));
         scheduler.apply(&format!("{}\n---\n{}", half("a"), half("b")));
-        scheduler.advance(Duration::from_secs(120));
+        scheduler.advance(Duration::from_mins(2));
         assert_eq!(bound(&scheduler), [""; 0]);
         scheduler.apply(&node("n2"));
         scheduler.advance(Duration::from_secs(10));
