@@ -156,7 +156,7 @@ mod tests {
         let mut scheduler = scheduler(CONFIG);
         scheduler.apply(&node("n1").replace("pods: 10", "pods: 1"));
         scheduler.apply(&format!("{}\n---\n{}", half("a"), half("b")));
-        scheduler.advance(Duration::from_secs(120));
+        scheduler.advance(Duration::from_mins(2));
         assert_eq!(bound(&scheduler), [""; 0]);
         scheduler.apply(&node("n2"));
         scheduler.advance(Duration::from_secs(10));
