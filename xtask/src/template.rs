@@ -93,7 +93,7 @@ mod tests {
                 let entry = entry.unwrap();
                 let name = Path::new(folder).join(entry.file_name());
                 let name = name.to_str().unwrap().to_owned();
-                // Cargo writes the others if somebody builds the template in place.
+                // Cargo writes the others when the template is built in place.
                 if !["Cargo.toml", "Cargo.lock", "src", "target"].contains(&&*name) {
                     found.push(name);
                 }

@@ -22,7 +22,7 @@ const SAMPLING_RATIO: u32 = 10;
 /// Measures attempts and calls of plugins; without a clock it does nothing.
 ///
 /// Calls are recorded through `&self`, since most plugins are called with the state that holds the
-/// stopwatch. A mutex, and no `RefCell`, so that the state remains `Sync`; nobody ever waits for it.
+/// stopwatch. A mutex, and no `RefCell`, so that the state remains `Sync`; only one thread locks it.
 #[derive(Debug)]
 pub(crate) struct Stopwatch {
     clock: Option<Clock>,
