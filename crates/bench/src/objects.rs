@@ -1,8 +1,8 @@
 //! Nodes and pods of the workloads.
 
 use engine::object::{
-    Labels, Node, NodeAffinity, NodeTerm, Operator, Owner, Pod, PodAffinity, PodTerm, Requirement,
-    Selector, SpreadConstraint, Text, WhenUnsatisfiable,
+    Labels, Node, NodeAffinity, NodeTerm, Operator, Owner, Pod, PodAffinity, PodTerm, QosClass,
+    Requirement, Selector, SpreadConstraint, Text, WhenUnsatisfiable,
 };
 
 /// Key of the zone label.
@@ -57,6 +57,7 @@ pub(crate) fn set_requests(pod: &mut Pod, cpu: i64, memory: i64) {
     let spec = pod.spec_mut();
     spec.requests.cpu = cpu;
     spec.requests.memory = memory;
+    spec.qos = if cpu == 0 && memory == 0 { QosClass::BestEffort } else { QosClass::Burstable };
     spec.requests_on_node = spec.requests.clone();
     spec.requests_for_score = spec.requests.clone();
     spec.non_zero_cpu = if cpu == 0 { 100 } else { cpu };
