@@ -30,7 +30,7 @@
 //!
 //! - [`NodePlugin`] is the short form of a plugin, which looks at one node at a time.
 //! - [`framework::Plugin`] is what the in-tree plugins implement; [`Registry::with`] adds one.
-//! - [`testing`] runs plugins without a cluster: a configuration, manifests and a clock that the test
+//! - `testing` runs plugins without a cluster: a configuration, manifests and a clock that the test
 //!   sets (feature `testing`).
 //!
 //! `docs/plugins.md` of the repository explains the life cycle, caching and threads.
