@@ -64,6 +64,9 @@ impl Rejection {
 
     /// Returns the rejection with the time at which it ends without an event, in nanoseconds since
     /// the epoch. From then on cached verdicts are discarded, and the pod is retried at once.
+    ///
+    /// For verdicts on nodes this takes [`Filter::valid_until`](super::Filter::valid_until), too,
+    /// since rejections are made only when no node fits. The short form of plugins has it.
     #[must_use]
     pub fn until(self, time: i64) -> Self {
         Self { until: Some(time), ..self }
